@@ -28,10 +28,10 @@ struct alignas(4096) ClockPage {
   std::uint32_t contract_version;
   ClockMode mode;
   GuardKind guard;
-  std::uint32_t spin_limit;         // idle clock reads in one instant that count as a busy-wait
-  std::int64_t spin_quantum_ns;     // virtual time that a busy-wait is charged per turn
-  std::int64_t realtime_epoch_ns;   // CLOCK_REALTIME at virtual time 0
-  std::int64_t monotonic_base_ns;   // CLOCK_MONOTONIC and CLOCK_BOOTTIME at virtual time 0
+  std::uint32_t spin_limit;        // idle clock reads in one instant that count as a busy-wait
+  std::int64_t spin_quantum_ns;    // virtual time that a busy-wait is charged per turn
+  std::int64_t realtime_epoch_ns;  // CLOCK_REALTIME at virtual time 0
+  std::int64_t monotonic_base_ns;  // CLOCK_MONOTONIC and CLOCK_BOOTTIME at virtual time 0
 
   // kExact: the virtual time in ns. kLive, kSleep: virtual time minus host CLOCK_MONOTONIC, in ns.
   // Written by the Timekeeper only; never decreases.
@@ -52,25 +52,33 @@ enum class SlotKind : std::uint32_t {
 };
 
 // kFree -> kIdle (claimed) -> kWaiting (armed) -> kFired | kIdle (cancelled) -> ... -> kFree.
-// Only the Timekeeper makes kWaiting into kFired, and frees the slots of the dead. All else is done
-// by the owning thread. See timekeeper/shared/slot.hpp for the transitions.
+// A slot is claimed by putting one's pid where there was 0, before anything else, so that the slot
+// of a process killed at any moment can be found. Only the Timekeeper makes kWaiting into kFired,
+// and frees the slots of the dead. All else is done by the owning thread. See
+// timekeeper/shared/slot.hpp for the transitions.
 enum class SlotPhase : std::uint32_t { kFree = 0, kIdle = 1, kWaiting = 2, kFired = 3 };
 
 inline constexpr std::size_t kSlotLabelBytes = 24;
 
-struct alignas(64) Slot {
+// `Sync` is NativeSync, or the model checker's.
+template <class Sync>
+struct alignas(64) BasicSlot {
+  template <class T>
+  using Atomic = typename Sync::template Atomic<T>;
+
   // Phase in the low 3 bits, generation above them; the futex word of the wait. The generation
   // grows with each arming, so that a late firing cannot hit a later wait.
-  SharedAtomic<std::uint32_t> state;
-  SharedAtomic<std::uint32_t> kind;        // SlotKind
-  SharedAtomic<std::int64_t> target_ns;    // VirtualTime; written before kWaiting
-  SharedAtomic<std::uint32_t> pid;         // owner
-  SharedAtomic<std::uint32_t> tid;
-  SharedAtomic<std::uint32_t> rings_fd;    // 1: firing also writes to the eventfd given at the
-                                           // control socket for this slot (a wait in poll)
+  Atomic<std::uint32_t> state;
+  Atomic<std::uint32_t> kind;      // SlotKind
+  Atomic<std::int64_t> target_ns;  // VirtualTime; written before kWaiting
+  Atomic<std::uint32_t> pid;       // owner; 0: nobody's, may be claimed
+  Atomic<std::uint32_t> tid;
+  Atomic<std::uint32_t> rings_fd;  // 1: firing also writes to the eventfd given at the control
+                                   // socket for this slot (a wait in poll)
   std::uint32_t reserved;
-  char label[kSlotLabelBytes];             // what it waits in, for `warpserve status`; owner only
+  char label[kSlotLabelBytes];  // what it waits in, for `warpserve status`; owner only
 };
+using Slot = BasicSlot<NativeSync>;
 static_assert(sizeof(Slot) == 64);
 
 // Values of Board::listening besides a thread id.
@@ -87,22 +95,29 @@ enum class Warning : std::uint32_t {
   kCount = 5,
 };
 
-struct alignas(4096) Board {
+template <class Sync>
+struct alignas(4096) BasicBoard {
+  template <class T>
+  using Atomic = typename Sync::template Atomic<T>;
+
   std::uint64_t magic;
   std::uint32_t contract_version;
-  std::uint32_t capacity;                    // slots that follow
-  SharedAtomic<std::uint32_t> high_water;    // slots at or beyond this index were never claimed
+  std::uint32_t capacity;            // slots that follow
+  Atomic<std::uint32_t> high_water;  // slots at or beyond this index were never claimed
 
   // The doorbell. The Timekeeper sleeps on `rings` and says in `listening` whose going to sleep it
   // waits for; that thread adds one to `rings` and wakes it just before it blocks.
-  alignas(64) SharedAtomic<std::uint32_t> listening;
-  SharedAtomic<std::uint32_t> rings;
+  alignas(64) Atomic<std::uint32_t> listening;
+  Atomic<std::uint32_t> rings;
 
-  alignas(64) SharedAtomic<std::uint32_t> warnings[static_cast<std::size_t>(Warning::kCount)];
+  alignas(64) Atomic<std::uint32_t> warnings[static_cast<std::size_t>(Warning::kCount)];
 
-  Slot* slots() { return reinterpret_cast<Slot*>(this + 1); }
-  const Slot* slots() const { return reinterpret_cast<const Slot*>(this + 1); }
+  BasicSlot<Sync>* slots() { return reinterpret_cast<BasicSlot<Sync>*>(this + 1); }
+  const BasicSlot<Sync>* slots() const {
+    return reinterpret_cast<const BasicSlot<Sync>*>(this + 1);
+  }
 };
+using Board = BasicBoard<NativeSync>;
 static_assert(sizeof(Board) == 4096);
 
 inline constexpr std::size_t board_bytes(std::uint32_t capacity) {
@@ -154,7 +169,7 @@ struct ControlMessage {
 // Environment of a member.
 inline constexpr char kEnvSession[] = "WARPSERVE_SESSION";  // the session's folder
 // Files in the session's folder (0700, files 0600).
-inline constexpr char kTokenFile[] = "token";          // kTokenBytes raw bytes
+inline constexpr char kTokenFile[] = "token";  // kTokenBytes raw bytes
 inline constexpr char kControlSocket[] = "control.sock";
 
 }  // namespace warpserve

@@ -2,8 +2,9 @@
 // protocol source runs natively and under the model checker (tests/native/model_checker.hpp).
 //
 // A `Sync` policy supplies `Atomic<T>` (load, store, exchange, compare_exchange, fetch_add: all
-// sequentially consistent) and `Futex` (wait, wait_either, wake). All words are shared between
-// processes, so no futex is FUTEX_PRIVATE.
+// sequentially consistent), the futex operations `wait` and `wake`, and `broken`, which ends the
+// process where a word holds what the protocol rules out. All words are shared between processes,
+// so no futex is FUTEX_PRIVATE.
 #pragma once
 
 #include <linux/futex.h>
@@ -14,6 +15,8 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
+#include <string_view>
 
 namespace warpserve {
 
@@ -49,6 +52,14 @@ struct NativeSync {
 
   static void wake(const SharedAtomic<std::uint32_t>& word, int count) {
     syscall(SYS_futex, &word, FUTEX_WAKE, count, nullptr, nullptr, 0);
+  }
+
+  [[noreturn]] static void broken(std::string_view what) {
+    constexpr std::string_view kPrefix = "warpserve: broken wake-up protocol: ";
+    syscall(SYS_write, STDERR_FILENO, kPrefix.data(), kPrefix.size());
+    syscall(SYS_write, STDERR_FILENO, what.data(), what.size());
+    syscall(SYS_write, STDERR_FILENO, "\n", 1);
+    std::abort();
   }
 };
 
