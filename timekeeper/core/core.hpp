@@ -5,11 +5,12 @@
 // function of what it was told (invariants T1 to T4 and T9, docs/invariants.md).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "timekeeper/core/types.hpp"
@@ -45,6 +46,7 @@ struct ActorSpec {
   ActorKind kind = ActorKind::kActor;
   ActorPlace place = ActorPlace::kHere;
   std::uint64_t order = 0;  // resolves ties at one instant, then the ActorId does
+  auto operator<=>(const ActorSpec&) const = default;
 };
 
 enum class CoreStatus : std::uint8_t {
@@ -65,11 +67,12 @@ struct Advance {
 
 // Why time stands still although it was asked to go on; for `status` and the stall report.
 enum class Blocker : std::uint8_t {
-  kNothing,          // an advance is possible
-  kNotSettled,       // a thread can run
-  kHeld,             // a hold is out
+  kNothing,     // an advance is possible
+  kNotSettled,  // a thread can run
+  kHeld,        // a hold is out
   kActorWithoutTarget,
-  kNoTarget,         // nobody waits for an instant
+  kNoTarget,  // nobody waits for an instant
+  kHostTime,  // kSleep: the next target is ahead, and only host time goes there
 };
 
 class Core {
@@ -91,7 +94,8 @@ class Core {
   std::optional<HoldId> add_hold(MemberId member);
   [[nodiscard]] CoreStatus release(HoldId hold);
 
-  // Host time has carried virtual time to `now` (kLive, kSleep). Never moves it back.
+  // Host time has carried virtual time to `now`. Never moves it back. Nothing in kExact, where no
+  // host time enters (T6).
   void carry(VirtualTime now);
 
   // How far may time go, and who is woken? `settled`: every thread on this host sleeps. Applies
@@ -99,6 +103,10 @@ class Core {
   //
   // Under settle one actor is woken at a time, so that what follows from it has settled before
   // the next one of the same instant; under barrier all that are due are woken together.
+  //
+  // The guard decides whether time may move or an instant may go on. Where host time itself has
+  // reached a target (kLive, kSleep), its actor is woken whatever the guard says: a wait of 10 ms
+  // ends after 10 ms of host time though others still run. kSleep moves time in no other way.
   std::optional<Advance> advance(bool settled);
 
   Blocker blocker(bool settled) const;
@@ -107,13 +115,41 @@ class Core {
   std::size_t waiting() const;
   std::optional<VirtualTime> target(ActorId actor) const;
 
+  // Equal cores answer every question alike; the tests enumerate reachable states by value.
+  auto operator<=>(const Core&) const = default;
+
  private:
   struct Actor {
     ActorSpec spec;
     std::optional<VirtualTime> target;
+    auto operator<=>(const Actor&) const = default;
   };
-  // (target, order, id): the order in which actors are woken.
-  using QueueKey = std::pair<std::pair<VirtualTime, std::uint64_t>, ActorId>;
+  // The order in which actors are woken.
+  struct Pending {
+    VirtualTime target;
+    std::uint64_t order = 0;
+    ActorId actor;
+    auto operator<=>(const Pending&) const = default;
+  };
+  // What the guards ask of the actors of ActorKind::kActor, kept up to date so that a round costs
+  // the same for a thousand actors as for one.
+  struct Census {
+    std::int64_t registered = 0;
+    std::int64_t without_target = 0;
+    std::int64_t remote_without_target = 0;
+    auto operator<=>(const Census&) const = default;
+  };
+
+  void count_registered(const ActorSpec& spec, int change);
+  void count_without_target(const ActorSpec& spec, int change);
+  void set_target(ActorId id, Actor& actor, VirtualTime target);
+  void clear_target(ActorId id, Actor& actor);
+  void erase_actor(std::map<ActorId, Actor>::iterator it);
+  bool host_time_has_reached_a_target() const;
+  Blocker guard_blocker(bool settled) const;
+  ActorId wake_first();
+  template <class Id, class Value>
+  Id fresh_id(const std::map<Id, Value>& taken);
 
   ClockMode mode_;
   GuardKind guard_;
@@ -122,7 +158,8 @@ class Core {
   std::map<MemberId, std::string> members_;
   std::map<ActorId, Actor> actors_;
   std::map<HoldId, MemberId> holds_;
-  std::map<QueueKey, ActorId> pending_;
+  std::set<Pending> pending_;
+  Census census_;
 };
 
 }  // namespace warpserve
