@@ -1,0 +1,56 @@
+// libc's own functions, for the wrappers that end in them. (Where a raw system call does, they use
+// that; these are for what is more than one, and for cancellation points.)
+#pragma once
+
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/timeb.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace warpserve {
+
+// Every name here is resolved once, before any other code of the process runs.
+#define WARPSERVE_REAL_FUNCTIONS(X)                                                               \
+  X(accept)                                                                                       \
+  X(accept4) X(alarm) X(clock_getres) X(clock_gettime) X(clock_nanosleep) X(clock_settime)        \
+      X(close) X(connect) X(epoll_pwait) X(epoll_wait) X(execvpe) X(getitimer) X(gettimeofday)    \
+          X(nanosleep) X(poll) X(posix_spawn) X(posix_spawnp) X(ppoll) X(pselect)                 \
+              X(pthread_mutex_timedlock) X(pthread_mutex_clocklock) X(pthread_rwlock_clockrdlock) \
+                  X(pthread_rwlock_clockwrlock) X(pthread_timedjoin_np) X(pthread_clockjoin_np)   \
+                      X(sched_yield) X(select) X(sem_wait) X(sem_timedwait) X(sem_clockwait)      \
+                          X(setitimer) X(setsockopt) X(settimeofday) X(sigtimedwait) X(socket)    \
+                              X(time) X(timer_create) X(timer_delete) X(timer_getoverrun)         \
+                                  X(timer_gettime) X(timer_settime) X(timerfd_create)             \
+                                      X(timerfd_gettime) X(timerfd_settime) X(timespec_get)
+
+struct RealFunctions {
+#define WARPSERVE_DECLARE_REAL(name) decltype(&::name) name;
+  WARPSERVE_REAL_FUNCTIONS(WARPSERVE_DECLARE_REAL)
+#undef WARPSERVE_DECLARE_REAL
+};
+
+namespace detail {
+extern RealFunctions real_functions;
+void resolve_real_functions();
+}  // namespace detail
+
+inline const RealFunctions& real() {
+  // The last one resolved. Null only for code that runs before our constructor.
+  if (__builtin_expect(detail::real_functions.timespec_get == nullptr, 0)) {
+    detail::resolve_real_functions();
+  }
+  return detail::real_functions;
+}
+
+}  // namespace warpserve
