@@ -1,0 +1,56 @@
+# The commands of the README. Everything lands in .venv and build/, nothing elsewhere.
+
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+            command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+            2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+JOBS ?= $(shell nproc)
+NATIVE_SOURCES := $(shell find timekeeper -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name CMakeLists.txt)
+SANITIZERS := tsan asan
+
+.PHONY: demo test lint test-native test-python bench clean tools
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo    a month of requests in seconds"
+	@echo "make test    the tests"
+	@echo "make bench   the benchmarks"
+
+demo: $(VENV)/installed
+	$(BIN)/warpserve run -- $(BIN)/python docs/examples/a_month.py
+
+test: lint test-native test-python
+
+lint: $(VENV)/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	find timekeeper tests -name '*.cpp' -o -name '*.hpp' -o -name '*.h' | xargs $(BIN)/clang-format --dry-run -Werror
+
+test-native: $(VENV)/installed
+	for preset in release $(SANITIZERS); do \
+	  cmake --preset $$preset >/dev/null && cmake --build --preset $$preset -j $(JOBS) && \
+	  ctest --preset $$preset || exit 1; done
+
+test-python: $(VENV)/installed
+	$(BIN)/pytest
+
+bench: $(VENV)/installed
+	cmake --preset release >/dev/null && cmake --build --preset release -j $(JOBS)
+	$(BIN)/python -m tests.benchmarks
+
+clean:
+	rm -rf $(VENV) build
+
+$(VENV)/installed: pyproject.toml CMakeLists.txt $(NATIVE_SOURCES) | tools
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+tools:
+	@test -n "$(PYTHON)" || { echo "warpserve needs Python 3.11 or newer; set PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) lacks venv; on Debian: apt-get install python3-venv"; exit 1; }
+	@command -v c++ >/dev/null || { echo "warpserve needs a C++20 compiler; on Debian: apt-get install g++"; exit 1; }
+	@echo 'static_assert(__cplusplus > 201703L);' | c++ -std=c++20 -fsyntax-only -x c++ - 2>/dev/null || { echo "this c++ does not know C++20; install g++ 11 or newer"; exit 1; }
+	@command -v cmake >/dev/null || { echo "warpserve needs CMake 3.24 or newer; on Debian: apt-get install cmake"; exit 1; }

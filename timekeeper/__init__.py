@@ -1,0 +1,1 @@
+"""Virtual time that many unmodified processes share."""

@@ -1,0 +1,189 @@
+"""`warpserve run` and `warpserve status`."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+
+from warpserve.errors import SessionEnded, WarpserveError
+from warpserve.timekeeper.elf import is_static_program
+from warpserve.timekeeper.launcher import RunningSession, list_sessions, session_state
+from warpserve.timekeeper.options import Clock, Guard, OnStall, SessionOptions
+from warpserve.timekeeper.report import print_state, summary_line
+from warpserve.timekeeper.state import SessionState
+
+EXIT_USAGE = 2
+EXIT_TIMEKEEPER_DIED = 95
+EXIT_STALLED = 96
+EXIT_AUDIT = 98
+
+_errors = Console(stderr=True, highlight=False)
+
+
+def run(
+    command: Annotated[list[str], typer.Argument(help="the command and its arguments, after --")],
+    clock: Annotated[
+        Clock,
+        typer.Option(
+            help="exact: time stands still between jumps; live: "
+            "host time counts too; sleep: no jumps"
+        ),
+    ] = Clock.EXACT,
+    guard: Annotated[
+        Guard,
+        typer.Option(
+            help="settle: advance when every thread sleeps; barrier: when every actor has a target"
+        ),
+    ] = Guard.SETTLE,
+    start_time: Annotated[
+        str | None,
+        typer.Option(
+            help="date at the start, ISO 8601 or 'now' [default: 2026-01-01 in exact, else now]"
+        ),
+    ] = None,
+    audit: Annotated[
+        bool,
+        typer.Option(
+            "--audit", help="check at every advance that all sleep; exit code 98 on a violation"
+        ),
+    ] = False,
+    trace: Annotated[
+        Path | None, typer.Option(help="write a trace of all waits for Perfetto")
+    ] = None,
+    on_stall: Annotated[
+        OnStall, typer.Option(help="what to do when nothing can happen any more")
+    ] = OnStall.FAIL,
+    stall_grace_ms: Annotated[
+        int, typer.Option(help="host time for which nothing can happen before it counts as a stall")
+    ] = 2_000,
+    spin_limit: Annotated[
+        int, typer.Option(help="clock reads in one instant that count as a busy-wait")
+    ] = 100_000,
+    listen: Annotated[
+        str | None, typer.Option(help="let other hosts join at tcp://ADDRESS:PORT (encrypted)")
+    ] = None,
+    summary: Annotated[
+        Path | None, typer.Option(help="write the session's last state, JSON")
+    ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="no summary line at the end")
+    ] = False,
+) -> None:
+    """Run COMMAND as a member of a session: its clocks are virtual, its timed waits are jumps.
+
+    Ends with the command's exit code; 95: the Timekeeper died; 96: the session stalled;
+    97: a process could not join; 98: the audit found a violation.
+    """
+    options = _options(
+        clock=clock,
+        guard=guard,
+        start_time=_start_time(start_time),
+        audit=audit,
+        trace=trace.absolute() if trace else None,
+        on_stall=on_stall,
+        stall_grace_ms=stall_grace_ms,
+        spin_limit=spin_limit,
+        listen=listen,
+    )
+    if is_static_program(command[0]):
+        _errors.print(f"warpserve: {command[0]} is a static binary: its clock is not virtual")
+    try:
+        exit_code, state = _run(options, command)
+    except WarpserveError as error:
+        _fail(str(error), EXIT_TIMEKEEPER_DIED)
+    if state is None:
+        _fail("the Timekeeper died; the session was ended", EXIT_TIMEKEEPER_DIED)
+    if summary is not None:
+        summary.write_text(state.model_dump_json(by_alias=True, indent=2) + "\n")
+    if not quiet:
+        _errors.print(summary_line(state))
+    raise typer.Exit(_exit_code(exit_code, state))
+
+
+def status(
+    session: Annotated[str | None, typer.Argument(help="the session's name [default: all]")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object a session")] = False,
+) -> None:
+    """Show running sessions: the time, the members, who waits for what, what keeps time still."""
+    folders = [f for f in list_sessions() if session in (None, f.name)]
+    if session is not None and not folders:
+        _fail(f"no session {session}; running: {[f.name for f in list_sessions()]}", EXIT_USAGE)
+    if not folders and not as_json:
+        Console().print("no session is running")
+    for folder in folders:
+        try:
+            state = session_state(folder)
+        except SessionEnded:
+            continue
+        if as_json:
+            print(state.model_dump_json(by_alias=True))
+        else:
+            print_state(Console(), folder.name, state)
+
+
+def _run(options: SessionOptions, command: list[str]) -> tuple[int | None, SessionState | None]:
+    """The command's exit code (None where the session ended before it) and the last state."""
+    with RunningSession(options) as session:
+        pid = session.spawn(command)
+        _leave_terminal_signals_to(session)
+        try:
+            exit_code = session.wait(pid)
+        except SessionEnded:
+            exit_code = None
+        return exit_code, session.end()
+
+
+def _leave_terminal_signals_to(session: RunningSession) -> None:
+    """Ctrl-C reaches the members from the terminal; SIGTERM and a hang-up end the session."""
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        os.kill(session.timekeeper_pid, signal.SIGTERM)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGHUP, end)
+
+
+def _exit_code(exit_code: int | None, state: SessionState) -> int:
+    if state.stalled:
+        return EXIT_STALLED
+    if state.audit.violations:
+        return EXIT_AUDIT
+    if exit_code is None:
+        return 128 + signal.SIGTERM
+    return exit_code if exit_code >= 0 else 128 - exit_code
+
+
+def _start_time(text: str | None) -> datetime.datetime | None:
+    if text is None:
+        return None
+    if text == "now":
+        return datetime.datetime.now(datetime.UTC)
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        _fail(f"--start-time is 'now' or ISO 8601 (2026-01-31T12:00:00), not {text!r}", EXIT_USAGE)
+    return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+
+
+def _options(**values: object) -> SessionOptions:
+    try:
+        return SessionOptions.model_validate(values)
+    except ValidationError as error:
+        lines = [f"--{e['loc'][0]}: {e['msg']}".replace("_", "-") for e in error.errors()]
+        _fail("; ".join(lines), EXIT_USAGE)
+
+
+def _fail(message: str, exit_code: int) -> NoReturn:
+    print(f"warpserve: {message}", file=sys.stderr)
+    raise typer.Exit(exit_code)

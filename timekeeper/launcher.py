@@ -1,0 +1,205 @@
+"""Starts a Timekeeper, has it start members, and ends the session."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from warpserve.errors import SessionEnded, SessionError
+from warpserve.timekeeper import native
+from warpserve.timekeeper.control import ControlConnection, Exited
+from warpserve.timekeeper.leftovers import kill_leftovers
+from warpserve.timekeeper.options import SessionOptions
+from warpserve.timekeeper.state import SessionState
+
+_READY_LIMIT_S = 30.0
+_END_LIMIT_S = 30.0
+
+
+def sessions_folder() -> Path:
+    """The folder of this user's sessions, made where it is missing; nobody else can read it."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    root = Path(runtime) if runtime and Path(runtime).is_dir() else Path(tempfile.gettempdir())
+    folder = root / f"warpserve-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    info = folder.lstat()
+    if info.st_uid != os.getuid() or info.st_mode & 0o077 or folder.is_symlink():
+        raise SessionError(
+            f"{folder} must be a folder of yours that nobody else can enter (chmod 700); "
+            "set XDG_RUNTIME_DIR to use another place"
+        )
+    return folder
+
+
+def member_environment(folder: Path, base: Mapping[str, str] | None = None) -> dict[str, str]:
+    """`base` (default: this process's environment) with what makes a process a member."""
+    env = dict(os.environ if base is None else base)
+    library = str(native.preload_library())
+    preloaded = [entry for entry in env.get("LD_PRELOAD", "").split(":") if entry]
+    if library not in preloaded:
+        preloaded.insert(0, library)
+    env["LD_PRELOAD"] = ":".join(preloaded)
+    env["WARPSERVE_SESSION"] = str(folder)
+    return env
+
+
+class RunningSession:
+    """A session that this process has started; a context manager that ends it.
+
+    Members are children of the Timekeeper, not of this process.
+    """
+
+    def __init__(self, options: SessionOptions | None = None) -> None:
+        self.options = options or SessionOptions()
+        self.folder = sessions_folder() / secrets.token_hex(4)
+        self.folder.mkdir(mode=0o700)
+        self._results = Path(tempfile.mkdtemp(prefix="warpserve-"))
+        self._summary = self._results / "summary.json"
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            self._write_private("token", secrets.token_bytes(32))
+            self._process = self._start_timekeeper()
+            self._control = ControlConnection(self.folder)
+        except BaseException:
+            self._clean_up()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.end()
+
+    @property
+    def timekeeper_pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def spawn(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        stdio: tuple[int, int, int] = (0, 1, 2),
+    ) -> int:
+        """Starts `command` as a member; returns its pid."""
+        return self._control.spawn(
+            command,
+            env=member_environment(self.folder, env),
+            cwd=cwd or Path.cwd(),
+            stdio=stdio,
+        )
+
+    def wait_exited(self, timeout_s: float | None = None) -> Exited | None:
+        """The next end of a spawned member, None on time-out.
+
+        Raises SessionEnded where the Timekeeper has gone or ended the session.
+        """
+        return self._control.wait_exited(timeout_s)
+
+    def wait(self, pid: int) -> int:
+        """The exit code of the member `pid`, negative for a signal."""
+        while True:
+            exited = self.wait_exited()
+            if exited is not None and exited.pid == pid:
+                return exited.exit_code
+
+    def state(self) -> SessionState:
+        """The session as it stands."""
+        return SessionState.model_validate_json(self._control.status_json())
+
+    def end(self) -> SessionState | None:
+        """Ends the members that still run and the Timekeeper.
+
+        Returns the last state of the session; None where the Timekeeper died without telling it.
+        Safe to call again.
+        """
+        if self._process is None:
+            return None
+        try:
+            self._control.end()
+        except SessionEnded:
+            pass
+        try:
+            self._process.wait(_END_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        state = self._read_summary()
+        self._clean_up()
+        return state
+
+    def _start_timekeeper(self) -> subprocess.Popen[bytes]:
+        ready_read, ready_write = os.pipe()
+        command = [
+            str(native.timekeeper_executable()),
+            f"--folder={self.folder}",
+            f"--summary={self._summary}",
+            f"--zmq-library={native.zmq_library()}",
+            f"--ready-fd={ready_write}",
+            *self.options.timekeeper_flags(),
+        ]
+        try:
+            process = subprocess.Popen(command, pass_fds=[ready_write], stdin=subprocess.DEVNULL)
+        finally:
+            os.close(ready_write)
+        with os.fdopen(ready_read, "rb") as ready:
+            if ready.read() != b"ready\n":
+                process.wait(_READY_LIMIT_S)
+                raise SessionError("the Timekeeper did not start; its message is on stderr")
+        return process
+
+    def _write_private(self, name: str, content: bytes) -> None:
+        fd = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(content)
+
+    def _read_summary(self) -> SessionState | None:
+        try:
+            return SessionState.model_validate_json(self._summary.read_bytes())
+        except FileNotFoundError:
+            return None
+
+    def _clean_up(self) -> None:
+        control = getattr(self, "_control", None)
+        if control is not None:
+            control.close()
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+        killed = kill_leftovers(self.folder)
+        if killed:
+            print(f"warpserve: killed what was left of the session: {killed}", file=sys.stderr)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self._results, ignore_errors=True)
+
+
+def list_sessions() -> list[Path]:
+    """The folders of this user's running sessions."""
+    return sorted(
+        path for path in sessions_folder().iterdir() if (path / "control.sock").is_socket()
+    )
+
+
+def session_state(folder: Path) -> SessionState:
+    """The state of a running session, asked by anybody of the same user."""
+    connection = ControlConnection(folder)
+    try:
+        return SessionState.model_validate_json(connection.status_json())
+    finally:
+        connection.close()

@@ -1,0 +1,97 @@
+"""A session's state for people."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from warpserve.timekeeper.state import SessionState
+
+_WARNINGS = {
+    "busy_wait": "busy-wait(s) were charged virtual time: a thread polled the clock",
+    "unvirtualised_wait": "timed wait(s) ran on host time",
+    "socket_timeout": "socket time-out(s) run on host time",
+    "io_uring": "use(s) of io_uring were refused",
+    "static_binary": "static program(s) ran on the host's clock",
+}
+
+
+def seconds(ns: int) -> str:
+    """Nanoseconds as seconds, exactly."""
+    whole, fraction = divmod(ns, 1_000_000_000)
+    return f"{whole:,}.{fraction:09d} s"
+
+
+def summary_line(state: SessionState) -> str:
+    """One line, and one more a kind of warning."""
+    virtual_s, host_s = state.virtual_ns / 1e9, state.host_ns / 1e9
+    speed_up = virtual_s / host_s if host_s else 0.0
+    lines = [
+        f"warpserve: {virtual_s:,.3f} s of virtual time in {host_s:,.3f} s ({speed_up:,.1f}x), "
+        f"{state.advances:,} advances"
+    ]
+    lines += warning_lines(state)
+    if state.audit.advances_checked:
+        lines.append(
+            f"warpserve: audit of {state.audit.advances_checked:,} advances: "
+            f"{state.audit.violations:,} violations"
+        )
+        lines += [f"  {text}" for text in state.audit.first_violations]
+    return "\n".join(lines)
+
+
+def warning_lines(state: SessionState) -> list[str]:
+    """A line for each kind of warning that was counted."""
+    lines = [
+        f"warpserve: warning: {count:,} {_WARNINGS[kind]} (docs/limitations.md)"
+        for kind, count in state.warnings.items()
+        if count
+    ]
+    if state.trace_failure:
+        lines.append(f"warpserve: warning: {state.trace_failure}")
+    if state.ended_members:
+        lines.append(f"warpserve: ended {state.ended_members} process(es) that were still running")
+    return lines
+
+
+def print_state(console: Console, name: str, state: SessionState) -> None:
+    """What `warpserve status` shows."""
+    console.print(
+        f"[bold]session {name}[/bold]  {state.clock}, {state.guard}  "
+        f"time [bold]{seconds(state.virtual_ns)}[/bold]  host {seconds(state.host_ns)}"
+    )
+    console.print(f"{state.advances:,} advances, {state.advances_per_s:,} a second at present")
+    if state.busy is not None:
+        busy = state.busy
+        console.print(
+            f"time stands still: thread {busy.tid} of process {busy.pid} ({busy.name}): {busy.why}"
+        )
+    else:
+        console.print(f"time stands still: {state.blocked_by}")
+    console.print(_members(state))
+    console.print(_waiting(state))
+    for pid in state.holders:
+        console.print(f"process {pid} holds the time")
+    for line in warning_lines(state):
+        console.print(line)
+
+
+def _members(state: SessionState) -> Table:
+    table = Table("process", "name", "clock", title="members", title_justify="left")
+    for member in state.members:
+        clock = "virtual" if member.virtual_clock else "host"
+        place = f"remote {member.id}" if member.remote else str(member.id)
+        table.add_row(place, member.name, clock)
+    return table
+
+
+def _waiting(state: SessionState) -> Table:
+    table = Table(
+        "process", "thread", "waits in", "until", "for", title="waiting", title_justify="left"
+    )
+    for wait in sorted(state.waiting, key=lambda w: (w.target_ns, w.tid)):
+        remaining = max(0, wait.target_ns - state.virtual_ns)
+        table.add_row(
+            str(wait.pid), str(wait.tid), wait.wait, seconds(wait.target_ns), seconds(remaining)
+        )
+    return table

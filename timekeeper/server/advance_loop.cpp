@@ -1,0 +1,307 @@
+#include "timekeeper/server/advance_loop.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "timekeeper/server/audit.hpp"
+#include "timekeeper/server/host_clock.hpp"
+#include "timekeeper/server/procfs.hpp"
+#include "timekeeper/server/supervisor.hpp"
+#include "timekeeper/server/terminal.hpp"
+
+namespace warpserve {
+
+namespace {
+
+// A thread that has rung goes to sleep within microseconds; one that works on is looked at twice
+// a millisecond, which costs about 2 % of a core.
+constexpr auto kFirstBackoff = HostDuration::from_us(5);
+constexpr auto kLastBackoff = HostDuration::from_us(500);
+// With nothing to do, a member that wakes up rings when it goes to sleep again. This is for one
+// that blocks without our library's knowledge.
+constexpr auto kQuietWait = HostDuration::from_ms(100);
+constexpr auto kRateWindow = HostDuration::from_ms(1'000);
+constexpr auto kEndGrace = HostDuration::from_ms(2'000);
+constexpr std::size_t kViolationsKept = 20;
+
+std::string program_name(pid_t pid) {
+  const auto comm = read_proc_file(AT_FDCWD, "/proc/" + std::to_string(pid) + "/comm");
+  return comm ? comm->substr(0, comm->find('\n')) : "?";
+}
+
+void report_death(const RemoteMember& member, const std::string& reason) {
+  fprintf(stderr, "warpserve: remote member %s has died: %s\n", member.name.c_str(),
+          reason.c_str());
+}
+
+}  // namespace
+
+AdvanceLoop::AdvanceLoop(const Options& options, const SharedMemory& memory, EventQueue& events,
+                         WakeDescriptors& wake_descriptors, Trace* trace, Gateway* gateway)
+    : options_(options),
+      memory_(memory),
+      events_(events),
+      trace_(trace),
+      core_(options.mode, options.guard),
+      board_link_(memory.board(), core_, wake_descriptors, trace),
+      gateway_(gateway),
+      watch_(getpid()),
+      doorbell_(memory.board()),
+      backoff_(kFirstBackoff),
+      started_(host_now()),
+      rate_since_(started_) {
+  if (gateway == nullptr) return;
+  remote_.emplace(core_, *gateway,
+                  RemoteRoadHooks{.status_json = [this] { return to_json(state()); },
+                                  .member_left = [](const RemoteMember& member, bool died,
+                                                    const std::string& reason) {
+                                    if (died) report_death(member, reason);
+                                  },
+                                  .gateway_failed = [this](const std::string& text) {
+                                    fprintf(stderr, "warpserve: %s\n", text.c_str());
+                                    begin_end(text);
+                                  }});
+}
+
+AdvanceLoop::~AdvanceLoop() {
+  if (ender_.joinable()) ender_.join();
+}
+
+void AdvanceLoop::run() {
+  while (true) {
+    doorbell_.listen(suspect_);
+    handle_events();
+    if (over_) break;
+    if (remote_) remote_->apply_requests();
+    turn();
+    count_rate();
+  }
+  release_everybody();
+}
+
+// --- events -------------------------------------------------------------------------------------
+
+void AdvanceLoop::handle_events() {
+  for (Event& event : events_.drain()) {
+    std::visit([this](auto& e) { handle(e); }, event);
+    quiet_since_.reset();
+  }
+}
+
+void AdvanceLoop::handle(ProcessJoined& event) {
+  const std::string name = program_name(event.pid);
+  board_link_.add_process(event.pid, name);
+  if (!watch_.joined(event.pid) && watch_.add_root(event.pid)) {
+    outside_roots_.insert(event.pid);
+    watch_.joined(event.pid);
+  }
+  if (trace_ != nullptr) trace_->name_process(static_cast<std::uint32_t>(event.pid), name);
+  event.known.set_value();
+}
+
+void AdvanceLoop::handle(ProcessLeft& event) {
+  board_link_.remove_process(event.pid);
+  watch_.left(event.pid);
+}
+
+void AdvanceLoop::handle(ProcessDied& event) {
+  board_link_.remove_process(event.pid);
+  if (outside_roots_.erase(event.pid) == 1) watch_.remove_root(event.pid);
+}
+
+void AdvanceLoop::handle(StateAsked& event) {
+  board_link_.update();
+  event.answer.set_value(to_json(state()));
+}
+
+void AdvanceLoop::handle(EndAsked& event) {
+  begin_end(event.why);
+}
+
+void AdvanceLoop::handle(MembersEnded& event) {
+  ended_members_ = event.count;
+  over_ = true;
+}
+
+void AdvanceLoop::begin_end(const std::string& why) {
+  if (!ended_because_.empty()) return;
+  ended_because_ = why;
+  // Time goes on meanwhile, so that members can tidy up as they would.
+  ender_ = std::thread([this] { events_.push(MembersEnded{end_descendants(kEndGrace)}); });
+}
+
+void AdvanceLoop::release_everybody() {
+  if (gateway_ != nullptr) gateway_->end(ended_because_);
+  memory_.clock().ended.store(1);
+  board_link_.update();
+  board_link_.release_all();
+}
+
+// --- turns --------------------------------------------------------------------------------------
+
+void AdvanceLoop::turn() {
+  if (options_.mode == ClockMode::kSleep) {
+    wait_quietly();
+  } else if (options_.guard == GuardKind::kSettle) {
+    turn_settle();
+  } else {
+    turn_barrier();
+  }
+}
+
+void AdvanceLoop::turn_settle() {
+  look();
+  if (last_look_.busy) {
+    quiet_since_.reset();
+    wait_for_thread(static_cast<std::uint32_t>(last_look_.busy->tid));
+    return;
+  }
+  board_link_.update();
+  if (try_advance(true)) return;
+  check_stall(true);
+  wait_quietly();
+}
+
+void AdvanceLoop::turn_barrier() {
+  board_link_.update();
+  if (try_advance(false)) return;
+  look();
+  check_stall(last_look_.settled());
+  wait_quietly();
+}
+
+void AdvanceLoop::look() {
+  ++looks_;
+  last_look_ = watch_.look();
+  for (const auto& [pid, tid] : watch_.take_vanished()) board_link_.remove_thread(pid, tid);
+}
+
+bool AdvanceLoop::try_advance(bool settled) {
+  core_.carry(virtual_now(memory_.clock()));
+  const VirtualTime before = core_.now();
+  const std::optional<Advance> advance = core_.advance(settled);
+  if (!advance) return false;
+  if (options_.audit && settled) audit_advance();
+  if (advance->to > before) publish(advance->to);
+  ++advances_;
+  quiet_since_.reset();
+  backoff_ = kFirstBackoff;
+  if (remote_) remote_->announce(*advance);
+  for (const ActorId actor : advance->woken) {
+    if (const auto tid = board_link_.fire(actor)) suspect_ = *tid;
+  }
+  return true;
+}
+
+void AdvanceLoop::publish(VirtualTime to) {
+  ClockPage& clock = memory_.clock();
+  if (options_.mode == ClockMode::kExact) {
+    clock.value_ns.store(to.ns());
+  } else {
+    // Host time may have carried it past `to` since the Core decided.
+    const VirtualDuration ahead = to - virtual_now(clock);
+    if (ahead > VirtualDuration()) clock.value_ns.store(clock.value_ns.load() + ahead.ns());
+  }
+}
+
+std::vector<pid_t> AdvanceLoop::roots() const {
+  std::vector<pid_t> roots(outside_roots_.begin(), outside_roots_.end());
+  roots.push_back(getpid());
+  return roots;
+}
+
+void AdvanceLoop::audit_advance() {
+  ++audits_;
+  for (std::string& violation : audit(roots())) {
+    ++audit_violations_;
+    if (first_violations_.size() < kViolationsKept)
+      first_violations_.push_back(std::move(violation));
+  }
+}
+
+// --- waiting ------------------------------------------------------------------------------------
+
+void AdvanceLoop::wait_for_thread(std::uint32_t tid) {
+  if (tid != suspect_) {
+    // Listening has to begin before the look that finds it awake: look once more.
+    suspect_ = tid;
+    return;
+  }
+  const timespec deadline = to_timespec(host_now() + backoff_);
+  const bool rung = doorbell_.wait_for_ring(&deadline);
+  backoff_ = rung ? kFirstBackoff : std::min(kLastBackoff, backoff_ + backoff_);
+}
+
+void AdvanceLoop::wait_quietly() {
+  if (suspect_ != kListeningToAll) {
+    suspect_ = kListeningToAll;
+    return;
+  }
+  const timespec deadline = to_timespec(host_now() + kQuietWait);
+  doorbell_.wait_for_ring(&deadline);
+  backoff_ = kFirstBackoff;
+}
+
+void AdvanceLoop::check_stall(bool settled) {
+  const Blocker blocker = core_.blocker(settled);
+  const bool nothing_can_happen = settled && watch_.thread_count() > 0 &&
+                                  (blocker == Blocker::kNoTarget || blocker == Blocker::kHeld ||
+                                   blocker == Blocker::kActorWithoutTarget);
+  if (!nothing_can_happen || !ended_because_.empty()) {
+    quiet_since_.reset();
+    return;
+  }
+  if (!quiet_since_) quiet_since_ = host_now();
+  if (host_now() - *quiet_since_ < options_.stall_grace) return;
+  if (options_.on_stall == OnStall::kWait || waits_for_terminal(watch_.picture())) return;
+  stalled_ = true;
+  const std::string report = stall_report(state());
+  fputs(report.c_str(), stderr);
+  begin_end("stalled");
+}
+
+void AdvanceLoop::count_rate() {
+  const HostTime now = host_now();
+  if (now - rate_since_ < kRateWindow) return;
+  advances_per_s_ = static_cast<double>(advances_ - advances_at_rate_) * 1e9 /
+                    static_cast<double>((now - rate_since_).ns());
+  rate_since_ = now;
+  advances_at_rate_ = advances_;
+}
+
+SessionState AdvanceLoop::state() const {
+  SessionState state{};
+  state.mode = options_.mode;
+  state.guard = options_.guard;
+  state.now = virtual_now(memory_.clock());
+  state.host_elapsed = host_now() - started_;
+  state.advances = advances_;
+  state.looks = looks_;
+  state.advances_per_s = advances_per_s_;
+  state.blocker = core_.blocker(last_look_.settled());
+  if (const auto& busy = last_look_.busy) {
+    state.busy = BusyThread{busy->pid, busy->tid, busy->comm, describe(*busy)};
+  }
+  for (const ProcessPicture& process : watch_.picture()) {
+    state.members.push_back({process.pid, process.comm, process.is_member, false});
+  }
+  state.waiting = board_link_.waiting();
+  for (const pid_t pid : board_link_.holders()) state.holders.push_back(pid);
+  for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(Warning::kCount); ++i) {
+    state.warnings.emplace_back(word_for(static_cast<Warning>(i)),
+                                memory_.board().warnings[i].load());
+  }
+  state.audits = audits_;
+  state.audit_violations = audit_violations_;
+  state.first_violations = first_violations_;
+  state.trace_failure = trace_ != nullptr ? trace_->failure() : "";
+  state.ended_because = ended_because_;
+  state.stalled = stalled_;
+  state.ended_members = ended_members_;
+  return state;
+}
+
+}  // namespace warpserve

@@ -1,0 +1,72 @@
+// What the control thread tells the advance thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <future>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace warpserve {
+
+// A process said hello. It is welcomed once `known` is set: from then on its slots count.
+struct ProcessJoined {
+  pid_t pid;
+  std::promise<void> known;
+};
+
+// A member became another program (exec), or lost its connection for good.
+struct ProcessLeft {
+  pid_t pid;
+};
+
+struct ProcessDied {
+  pid_t pid;
+};
+
+// `answer` takes the session's state as JSON.
+struct StateAsked {
+  std::promise<std::string> answer;
+};
+
+struct EndAsked {
+  std::string why;
+};
+
+// All that the session had started has ended.
+struct MembersEnded {
+  std::size_t count;
+};
+
+using Event =
+    std::variant<ProcessJoined, ProcessLeft, ProcessDied, StateAsked, EndAsked, MembersEnded>;
+
+class EventQueue {
+ public:
+  // `wake` rouses the advance thread; it is called after each push.
+  explicit EventQueue(std::function<void()> wake) : wake_(std::move(wake)) {}
+
+  void push(Event event) {
+    {
+      const std::lock_guard lock(mutex_);
+      events_.push_back(std::move(event));
+    }
+    wake_();
+  }
+
+  std::vector<Event> drain() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(events_, {});
+  }
+
+ private:
+  std::function<void()> wake_;
+  std::mutex mutex_;
+  std::vector<Event> events_;
+};
+
+}  // namespace warpserve

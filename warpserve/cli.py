@@ -1,0 +1,15 @@
+"""The command `warpserve`."""
+
+from __future__ import annotations
+
+import typer
+
+from warpserve.timekeeper.cli import run, status
+
+app = typer.Typer(
+    help="Run the real vLLM and SGLang without GPUs, with the timing of the GPUs that you name.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+app.command(context_settings={"allow_interspersed_args": False})(run)
+app.command()(status)
