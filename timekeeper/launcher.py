@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -130,10 +131,8 @@ class RunningSession:
         """
         if self._process is None:
             return None
-        try:
+        with contextlib.suppress(SessionEnded):
             self._control.end()
-        except SessionEnded:
-            pass
         try:
             self._process.wait(_END_LIMIT_S)
         except subprocess.TimeoutExpired:
