@@ -42,10 +42,10 @@ memory_usable_bytes = 136_935_899_136
 memory_bandwidth_bytes_per_s = 4.2e12
 ```
 
-`[[source]]` tables say where values come from (`status`, `cite`, `url`, `fields` with `*`). What you
-set without one counts as set by you, and what you take over from another kind as assumed. Boxes are
-files in `boxes/` beside your kinds. An unknown field, a wrong type or a name that is taken is an
-error that names the file and the field.
+`[[source]]` tables say where values come from (`status`, `cite`, `url`, `fields` with `*`). What
+you set without one counts as set by you, and what you take over from another kind as assumed.
+Boxes are files in `boxes/` beside your kinds. An unknown field, a wrong type or a name that is
+taken is an error that names the file and the field.
 """
 
 
