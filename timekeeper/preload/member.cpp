@@ -11,6 +11,8 @@
 #include "timekeeper/preload/descriptors.hpp"
 #include "timekeeper/preload/fatal.hpp"
 #include "timekeeper/preload/raw_syscall.hpp"
+#include "timekeeper/preload/signal_safe_lock.hpp"
+#include "timekeeper/preload/timers.hpp"
 
 namespace warpserve {
 
@@ -20,31 +22,8 @@ namespace {
 
 constexpr std::size_t kPageBytes = 4096;
 
-// Serialises requests on the control connection. Signals are blocked meanwhile: a handler that
-// waits for the first time would need the lock that its own thread holds.
-class ControlLock {
- public:
-  ControlLock() {
-    const std::uint64_t all = ~std::uint64_t{0};
-    raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &old_mask_, sizeof all);
-    while (!word_.compare_exchange(0, 1)) NativeSync::wait(word_, 1);
-  }
-  ~ControlLock() {
-    word_.store(0);
-    NativeSync::wake(word_, 1);
-    raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old_mask_, nullptr, sizeof old_mask_);
-  }
-  ControlLock(const ControlLock&) = delete;
-  ControlLock& operator=(const ControlLock&) = delete;
-
-  // In a forked child: whoever held it is not there.
-  static void forget_owner() { word_.store(0); }
-
- private:
-  static constinit SharedAtomic<std::uint32_t> word_;
-  std::uint64_t old_mask_ = 0;
-};
-constinit SharedAtomic<std::uint32_t> ControlLock::word_{};
+// Serialises requests on the control connection.
+constinit SignalSafeLock control_lock;
 
 // A packet with its descriptors; -1 where there is none.
 struct Packet {
@@ -253,7 +232,7 @@ JoinResult join(const char* folder, Line& why) {
 }
 
 bool give_wake_fd(std::uint32_t slot_index, int eventfd) {
-  const ControlLock lock;
+  const SignalSafeGuard guard(control_lock);
   Packet gift = request_of(ControlType::kWakeFd);
   gift.message.value = slot_index;
   gift.fds[0] = eventfd;
@@ -273,7 +252,8 @@ void become_new_member_after_fork() {
   *member.same_process = 1;
   member.pid = static_cast<std::uint32_t>(raw_syscall(SYS_getpid));
   ++member.generation;
-  ControlLock::forget_owner();
+  control_lock.forget_owner();
+  forget_timers_after_fork();
   member.control_fd.store(-1);
   for (int fd = next_our_descriptor(0); fd >= 0; fd = next_our_descriptor(fd + 1)) {
     drop_descriptor(fd);

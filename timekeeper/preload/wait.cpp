@@ -163,10 +163,14 @@ WaitEnd wait_until_or_woken(VirtualTime target, const FutexWord& word, const cha
   if (has_passed(target) || is_over()) return WaitEnd::kReached;
   if (target == kNever) return wait_until_woken(word);
   SlotLease lease(label);
-  const ArmedWait wait = lease.slot().arm(target);
+  return wait_in_slot(lease.slot(), target, word);
+}
+
+WaitEnd wait_in_slot(SlotOwner& slot, VirtualTime target, const FutexWord& word) {
+  const ArmedWait wait = slot.arm(target);
   ring_before_blocking();
-  const WaitEnd end = sleep_until_either(target, word, lease.slot(), wait);
-  lease.slot().disarm(wait);
+  const WaitEnd end = sleep_until_either(target, word, slot, wait);
+  slot.disarm(wait);
   return end;
 }
 

@@ -14,6 +14,7 @@
 
 #include "timekeeper/core/types.hpp"
 #include "timekeeper/preload/virtual_clock.hpp"
+#include "timekeeper/shared/slot.hpp"
 
 namespace warpserve {
 
@@ -34,6 +35,8 @@ struct FutexWord {
 // `kNever` as a target: until a signal, or the word, or the descriptors.
 WaitEnd wait_until(VirtualTime target, const char* label);
 WaitEnd wait_until_or_woken(VirtualTime target, const FutexWord& word, const char* label);
+// The same in a slot of the caller's; `target` is not `kNever`.
+WaitEnd wait_in_slot(SlotOwner& slot, VirtualTime target, const FutexWord& word);
 // As ppoll(2), cancellation point included: the number of ready descriptors, 0 at the instant, or
 // -1 and errno.
 int wait_until_or_ready(VirtualTime target, pollfd* fds, nfds_t count, const sigset_t* mask,
