@@ -26,6 +26,12 @@ void BoardLink::remove_process(pid_t pid) {
   if (member == members_.end()) return;
   const std::uint32_t count = board_.high_water.load();
   for (std::uint32_t index = 0; index < count; ++index) reclaim(index, pid);
+  // A slot that a thread gave back at its end is nobody's on the board, or another process's.
+  for (std::uint32_t index = 0; index < records_.size(); ++index) {
+    if (records_[index] && records_[index]->view.pid == static_cast<std::uint32_t>(pid)) {
+      drop(index);
+    }
+  }
   core_.remove_member(member->second);
   members_.erase(member);
 }
