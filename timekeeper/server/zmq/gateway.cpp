@@ -68,12 +68,12 @@ std::string advertised(const zmq::Socket& socket, const std::string& host) {
   return "tcp://" + host + bound.substr(bound.rfind(':'));
 }
 
-// ":uid:gid:pid", libzmq's form of SO_PEERCRED, for local sockets; 0 for all others.
+// libzmq says "localhost:uid:gid:pid" of a local peer, from SO_PEERCRED, and the numeric address of
+// any other. 0: not local.
 std::uint32_t pid_of_address(std::string_view address) {
-  const auto colon = address.rfind(':');
+  if (!address.starts_with("localhost:")) return 0;
   std::uint32_t pid = 0;
-  if (!address.starts_with(':')) return 0;
-  std::from_chars(address.data() + colon + 1, address.data() + address.size(), pid);
+  std::from_chars(address.data() + address.rfind(':') + 1, address.data() + address.size(), pid);
   return pid;
 }
 
