@@ -122,7 +122,8 @@ bool ProcessTree::is_in_tree(pid_t pid) const {
 // mark is the last two, without who can run.
 std::string ProcessTree::read_creation_mark() {
   std::array<char, 128> text;
-  const ssize_t count = loadavg_.read(AT_FDCWD, "/proc/loadavg", text);
+  if (!loadavg_.is_open()) loadavg_.open(AT_FDCWD, "/proc/loadavg");
+  const ssize_t count = loadavg_.read(text);
   if (count <= 0) return {};
   const std::string_view whole(text.data(), static_cast<std::size_t>(count));
   const auto slash = whole.find('/');
@@ -159,13 +160,13 @@ bool ProcessTree::list_everything() {
 std::vector<bool> ProcessTree::select(const std::string& mark) const {
   std::vector<bool> selected(processes_.size());
   for (std::size_t i = processes_.size(); i-- > 0;) {
-    if (processes_[i].origin == WatchedProcess::Origin::kKernel || !processes_[i].has_run ||
+    if (!processes_[i].is_in_session() || !processes_[i].has_run ||
         processes_[i].listing.is_up_to_date(mark)) {
       continue;
     }
     selected[i] = true;
     const auto parent = std::ranges::find(processes_, processes_[i].parent, &WatchedProcess::pid);
-    if (parent != processes_.end()) {
+    if (parent != processes_.end() && parent->is_in_session()) {
       selected[static_cast<std::size_t>(parent - processes_.begin())] = true;
     }
   }
@@ -176,7 +177,7 @@ void ProcessTree::list_once(const std::string& mark, const std::vector<bool>& se
   for (std::size_t i = selected.size(); i-- > 0;) {
     if (selected[i]) {
       list_fully(i, mark);
-    } else if (processes_[i].origin != WatchedProcess::Origin::kKernel) {
+    } else if (processes_[i].is_in_session()) {
       adopt_children(processes_[i].task_dir.get(), processes_[i].pid);
     }
   }
@@ -269,6 +270,20 @@ bool ProcessTree::add_outside(pid_t pid) {
   if (process.threads.empty()) return false;
   processes_.push_back(std::move(process));
   return true;
+}
+
+bool ProcessTree::add_own_thread(pid_t tid) {
+  WatchedProcess* own = find(timekeeper_);
+  if (own == nullptr) {
+    own = &processes_.emplace_back(open_process(timekeeper_, WatchedProcess::Origin::kTimekeeper));
+    const auto stat = read_process_stat(own->task_dir.get());
+    if (stat) own->member_image = stat->image;  // its timed waits are nobody's virtual time
+  }
+  WatchedThread thread(tid);
+  const bool is_alive = thread.read_counters(own->task_dir.get()) == Counters::kChanged;
+  if (is_alive) own->threads.push_back(std::move(thread));
+  drop_ended();
+  return is_alive;
 }
 
 void ProcessTree::remove_outside(pid_t pid) {

@@ -40,7 +40,7 @@ struct Listing {
 };
 
 struct WatchedProcess {
-  enum class Origin : std::uint8_t { kTree, kOutside, kKernel };
+  enum class Origin : std::uint8_t { kTree, kOutside, kTimekeeper, kKernel };
 
   pid_t pid = 0;
   pid_t parent = 0;  // when it was found; orphans move up
@@ -51,6 +51,9 @@ struct WatchedProcess {
 
   bool has_run = true;  // since it was last listed
   Listing listing;
+
+  // Of the others the watched threads are given once and for all.
+  bool is_in_session() const { return origin == Origin::kTree || origin == Origin::kOutside; }
 };
 
 class ProcessTree {
@@ -67,6 +70,9 @@ class ProcessTree {
   // A process from elsewhere, with its descendants. False if there is no such process.
   bool add_outside(pid_t pid);
   void remove_outside(pid_t pid);
+
+  // One of the Timekeeper's own threads. False if there is no such thread.
+  bool add_own_thread(pid_t tid);
 
   // As they were found: parents before children.
   std::vector<WatchedProcess>& processes() { return processes_; }

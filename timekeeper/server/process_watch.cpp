@@ -237,8 +237,7 @@ void ProcessWatch::doubt(WatchedProcess& process) {
 std::vector<ProcessPicture> ProcessWatch::picture() const {
   std::vector<ProcessPicture> pictures;
   for (const WatchedProcess& process : tree_.processes()) {
-    if (process.origin == WatchedProcess::Origin::kKernel) continue;
-    pictures.push_back(picture_of(process));
+    if (process.is_in_session()) pictures.push_back(picture_of(process));
   }
   return pictures;
 }
@@ -246,7 +245,7 @@ std::vector<ProcessPicture> ProcessWatch::picture() const {
 std::size_t ProcessWatch::thread_count() const {
   std::size_t count = 0;
   for (const WatchedProcess& process : tree_.processes()) {
-    if (process.origin != WatchedProcess::Origin::kKernel) count += process.threads.size();
+    if (process.is_in_session()) count += process.threads.size();
   }
   return count;
 }

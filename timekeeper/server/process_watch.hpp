@@ -3,7 +3,8 @@
 // Watched are all descendants of the Timekeeper, which is their child subreaper, so that orphans
 // stay in the tree; processes that joined from elsewhere, with their descendants; and the kernel's
 // threads that deliver what loopback holds back when the CPUs are busy (ksoftirqd/N,
-// backlog_napi/N). The Timekeeper's own threads are not watched.
+// backlog_napi/N). Of the Timekeeper's own threads those are watched that serve members: a member
+// that sleeps until it gets an answer is not at rest.
 //
 // Why a look is sound. Let T be an instant after the run counters of all known threads were read
 // (A). After T each thread's state is read, then its counters again (B). A thread that could run
@@ -17,8 +18,8 @@
 // (process_tree.hpp), and a known creator that had not been seen to run makes B differ from A.
 //
 // What settle cannot see (docs/limitations.md): timers that processes which are no members have
-// armed in the kernel, work that the kernel does in workers of its own (pseudo-terminals, disks),
-// and what the Timekeeper itself still owes to a member.
+// armed in the kernel, and work that the kernel does in workers of its own (pseudo-terminals,
+// disks).
 #pragma once
 
 #include <sys/resource.h>
@@ -88,6 +89,11 @@ class ProcessWatch {
   // session, as they do not become the Timekeeper's children. False if there is no such process.
   bool add_root(pid_t pid) { return tree_.add_outside(pid); }
   void remove_root(pid_t pid) { tree_.remove_outside(pid); }
+
+  // A thread of the Timekeeper that answers members, with `tid` in the Timekeeper's process. What
+  // it has handed over to the caller is for the caller to look after, once a look has found all
+  // asleep. False if there is no such thread.
+  bool watch_own_thread(pid_t tid) { return tree_.add_own_thread(tid); }
 
   // The process said hello and waits for the answer: its timed waits are virtual, until it leaves
   // or becomes another program. False if it is not in the tree.

@@ -97,15 +97,15 @@ void require_free_descriptors(int error) {
       "raise the hard limit (ulimit -Hn) and start again");
 }
 
-ssize_t ProcFile::read(int directory, const char* path, std::span<char> buffer) {
-  if (!fd_.valid()) {
-    fd_ = Fd(openat(directory, path, O_RDONLY | O_CLOEXEC));
-    if (!fd_.valid()) {
-      const int error = errno;
-      require_free_descriptors(error);
-      return -error;
-    }
-  }
+int ProcFile::open(int directory, const char* path) {
+  fd_ = Fd(openat(directory, path, O_RDONLY | O_CLOEXEC));
+  if (fd_.valid()) return 0;
+  const int error = errno;
+  require_free_descriptors(error);
+  return -error;
+}
+
+ssize_t ProcFile::read(std::span<char> buffer) const {
   const ssize_t count = pread(fd_.get(), buffer.data(), buffer.size(), 0);
   return count < 0 ? -errno : count;
 }

@@ -48,13 +48,15 @@ std::optional<BlockedCall> parse_blocked_call(std::string_view text);
 // without one would overlook somebody.
 void require_free_descriptors(int error);
 
-// A file in /proc that is opened on the first read and then kept: its descriptor stays with this
-// very task, so that reads fail with ESRCH after its end even where the number is in use again.
+// A file in /proc that stays open: its descriptor belongs to this very task, so that reads fail
+// with ESRCH after its end even where the number is in use again.
 class ProcFile {
  public:
-  // Reads from the start. Returns the bytes read, or -errno of openat or pread.
-  // Throws UsageError when out of descriptors.
-  ssize_t read(int directory, const char* path, std::span<char> buffer);
+  bool is_open() const { return fd_.valid(); }
+  // 0 or -errno. Throws UsageError when out of descriptors.
+  int open(int directory, const char* path);
+  // Reads from the start. Returns the bytes read, or -errno.
+  ssize_t read(std::span<char> buffer) const;
 
  private:
   Fd fd_;

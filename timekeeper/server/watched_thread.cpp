@@ -34,15 +34,20 @@ bool is_dead(char state) {
 
 WatchedThread::WatchedThread(pid_t tid, Kind kind) : tid_(tid), kind_(kind) {}
 
-const char* WatchedThread::path(const char* file) {
-  static thread_local std::array<char, 32> buffer;
-  std::snprintf(buffer.data(), buffer.size(), "%d/%s", tid_, file);
-  return buffer.data();
+// The bytes read, or -errno. Opens the file the first time.
+ssize_t WatchedThread::read(ProcFile& file, int task_dir, const char* name,
+                            std::span<char> buffer) const {
+  if (!file.is_open()) {
+    std::array<char, 32> path;
+    std::snprintf(path.data(), path.size(), "%d/%s", tid_, name);
+    if (const int error = file.open(task_dir, path.data()); error != 0) return error;
+  }
+  return file.read(buffer);
 }
 
 Counters WatchedThread::read_counters(int task_dir) {
   std::array<char, sizeof(counters_)> text;
-  const ssize_t count = schedstat_.read(task_dir, path("schedstat"), text);
+  const ssize_t count = read(schedstat_, task_dir, "schedstat", text);
   if (count < 0) return failed(count) == Sight::kGone ? Counters::kGone : Counters::kUnreadable;
   const auto bytes = static_cast<std::size_t>(count);
   if (bytes == counters_bytes_ && std::memcmp(text.data(), counters_.data(), bytes) == 0) {
@@ -95,7 +100,7 @@ Sight WatchedThread::verify(int task_dir, const ProgramImage* member_image) {
 
 // kAsleep: `wchan` is filled.
 Sight WatchedThread::read_wchan(int task_dir, WchanBuffer& wchan) {
-  const ssize_t count = wchan_.read(task_dir, path("wchan"), wchan.bytes);
+  const ssize_t count = read(wchan_, task_dir, "wchan", wchan.bytes);
   if (count < 0) return failed(count);
   wchan.size = static_cast<std::size_t>(count);
   return Sight::kAsleep;
@@ -104,7 +109,7 @@ Sight WatchedThread::read_wchan(int task_dir, WchanBuffer& wchan) {
 // kAsleep: `stat` is filled.
 Sight WatchedThread::read_stat(int task_dir, TaskStat& stat) {
   std::array<char, 1024> buffer;
-  const ssize_t count = stat_.read(task_dir, path("stat"), buffer);
+  const ssize_t count = read(stat_, task_dir, "stat", buffer);
   if (count < 0) return failed(count);
   auto parsed = parse_task_stat({buffer.data(), static_cast<std::size_t>(count)});
   if (!parsed) return busy(BusyReason::kUnreadable);
@@ -117,7 +122,7 @@ Sight WatchedThread::read_stat(int task_dir, TaskStat& stat) {
 // kAsleep: the thread was off the run queue, and `call` is filled.
 Sight WatchedThread::read_call(int task_dir, BlockedCall& call) {
   std::array<char, 256> buffer;
-  const ssize_t count = syscall_.read(task_dir, path("syscall"), buffer);
+  const ssize_t count = read(syscall_, task_dir, "syscall", buffer);
   if (count < 0) {
     // Without privileges kernel threads show stat only. It will do for those that handle soft
     // interrupts: between S and sleep they can't be preempted (kernel/smpboot.c, but for the few

@@ -21,6 +21,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -86,7 +87,7 @@ class WatchedThread {
   Sight verify(int task_dir, const ProgramImage* member_image);
   Sight busy(BusyReason reason);
   Sight failed(ssize_t error);
-  const char* path(const char* file);
+  ssize_t read(ProcFile& file, int task_dir, const char* name, std::span<char> buffer) const;
 
   pid_t tid_;
   Kind kind_;
