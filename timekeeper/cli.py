@@ -1,8 +1,9 @@
-"""`warpserve run` and `warpserve status`."""
+"""`warpserve run`, `warpserve status` and `warpserve doctor`."""
 
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import signal
 import sys
@@ -12,21 +13,20 @@ from typing import Annotated, NoReturn
 
 import typer
 from pydantic import ValidationError
-from rich.console import Console
 
+from warpserve.console import console
 from warpserve.errors import SessionEnded, WarpserveError
+from warpserve.timekeeper.doctor import Verdict, examine
 from warpserve.timekeeper.elf import is_static_program
 from warpserve.timekeeper.launcher import RunningSession, list_sessions, session_state
 from warpserve.timekeeper.options import Clock, Guard, OnStall, SessionOptions
-from warpserve.timekeeper.report import print_state, summary_line
+from warpserve.timekeeper.report import print_findings, print_state, summary_line
 from warpserve.timekeeper.state import SessionState
 
 EXIT_USAGE = 2
 EXIT_TIMEKEEPER_DIED = 95
 EXIT_STALLED = 96
 EXIT_AUDIT = 98
-
-_errors = Console(stderr=True, highlight=False)
 
 
 def run(
@@ -95,7 +95,8 @@ def run(
         listen=listen,
     )
     if is_static_program(command[0]):
-        _errors.print(f"warpserve: {command[0]} is a static binary: its clock is not virtual")
+        message = f"warpserve: {command[0]} is a static binary: its clock is not virtual"
+        print(message, file=sys.stderr)
     try:
         exit_code, state = _run(options, command)
     except WarpserveError as error:
@@ -105,7 +106,7 @@ def run(
     if summary is not None:
         summary.write_text(state.model_dump_json(by_alias=True, indent=2) + "\n")
     if not quiet:
-        _errors.print(summary_line(state))
+        print(summary_line(state), file=sys.stderr)
     raise typer.Exit(_exit_code(exit_code, state))
 
 
@@ -118,7 +119,7 @@ def status(
     if session is not None and not folders:
         _fail(f"no session {session}; running: {[f.name for f in list_sessions()]}", EXIT_USAGE)
     if not folders and not as_json:
-        Console().print("no session is running")
+        console().print("no session is running")
     for folder in folders:
         try:
             state = session_state(folder)
@@ -127,7 +128,20 @@ def status(
         if as_json:
             print(state.model_dump_json(by_alias=True))
         else:
-            print_state(Console(), folder.name, state)
+            print_state(console(), folder.name, state)
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="a JSON list of findings")] = False,
+) -> None:
+    """Say what this machine can and cannot do, with the remedy. Exit code 1 where sessions fail."""
+    findings = examine()
+    if as_json:
+        print(json.dumps([finding.model_dump() for finding in findings], indent=2))
+    else:
+        print_findings(console(), findings)
+    if any(finding.verdict is Verdict.BROKEN for finding in findings):
+        raise typer.Exit(1)
 
 
 def _run(options: SessionOptions, command: list[str]) -> tuple[int | None, SessionState | None]:

@@ -1,11 +1,14 @@
-"""A session's state for people."""
+"""A session's state, and a doctor's findings, for people."""
 
 from __future__ import annotations
 
 from rich.console import Console
 from rich.table import Table
 
+from warpserve.timekeeper.doctor import Finding, Verdict
 from warpserve.timekeeper.state import SessionState
+
+_VERDICT_STYLES = {Verdict.OK: "green", Verdict.LIMITED: "yellow", Verdict.BROKEN: "bold red"}
 
 _WARNINGS = {
     "busy_wait": "busy-wait(s) were charged virtual time: a thread polled the clock",
@@ -74,6 +77,15 @@ def print_state(console: Console, name: str, state: SessionState) -> None:
         console.print(f"process {pid} holds the time")
     for line in warning_lines(state):
         console.print(line)
+
+
+def print_findings(console: Console, findings: list[Finding]) -> None:
+    """What `warpserve doctor` shows."""
+    table = Table("", "verdict", "finding", "remedy")
+    for finding in findings:
+        verdict = f"[{_VERDICT_STYLES[finding.verdict]}]{finding.verdict}"
+        table.add_row(finding.what, verdict, finding.detail, finding.remedy)
+    console.print(table)
 
 
 def _members(state: SessionState) -> Table:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from warpserve.timekeeper.cli import run, status
+from warpserve.cuda_shim.catalogue.cli import gpus
+from warpserve.timekeeper.cli import doctor, run, status
 
 app = typer.Typer(
     help="Run the real vLLM and SGLang without GPUs, with the timing of the GPUs that you name.",
@@ -13,3 +14,5 @@ app = typer.Typer(
 )
 app.command(context_settings={"allow_interspersed_args": False})(run)
 app.command()(status)
+app.command()(gpus)
+app.command()(doctor)

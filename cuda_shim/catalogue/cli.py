@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 from rich import box, markup
-from rich.console import Console
 from rich.table import Table
 
+from warpserve.console import console
 from warpserve.cuda_shim.catalogue import words
 from warpserve.cuda_shim.catalogue.errors import CatalogueError
 from warpserve.cuda_shim.catalogue.files import Catalogue
@@ -29,15 +29,15 @@ def gpus(
         catalogue = Catalogue()
         chosen = list(catalogue.gpus()) if name is None else [catalogue.gpu(name)]
     except CatalogueError as error:
-        Console(stderr=True).print(markup.escape(str(error)), style="red", soft_wrap=True)
+        console(stderr=True).print(markup.escape(str(error)), style="red", soft_wrap=True)
         raise typer.Exit(2) from None
     if as_json:
         documents = [_document(gpu, sources) for gpu in chosen]
         typer.echo(json.dumps(documents if name is None else documents[0], indent=2))
     elif name is None:
-        Console().print(_overview(chosen))
+        console().print(_overview(chosen))
     else:
-        Console().print(_explanation(chosen[0], sources))
+        console().print(_explanation(chosen[0], sources))
 
 
 def _document(gpu: Gpu, sources: bool) -> dict[str, Any]:
@@ -53,7 +53,8 @@ def _overview(kinds: list[Gpu]) -> Table:
     rows = [words.overview(gpu) for gpu in kinds]
     table = Table(box=box.SIMPLE_HEAD, caption="Dense compute; NVLink one direction.")
     for column in rows[0]:
-        table.add_column(column, justify="left" if column == "kind" else "right")
+        is_kind = column == "kind"
+        table.add_column(column, justify="left" if is_kind else "right", no_wrap=is_kind)
     for row in rows:
         table.add_row(*row.values())
     return table
