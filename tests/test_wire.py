@@ -1,6 +1,6 @@
 """The ZeroMQ road: the Python client and hostile peers against the C++ gateway.
 
-The server is tests/native/wire/barrier_server_main.cpp: a Core under barrier, and the gateway.
+The server is tests/native/wire/barrier_server.cpp: a Core under barrier, and the gateway.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 // barrier_server FOLDER [KEY=VALUE...]: the test server as a process, for tests in Python. It says
 // READY, then a line for each event, and ends when its standard input does.
+#include "tests/native/wire/barrier_server.hpp"
+
 #include <iostream>
 #include <map>
 #include <string>
 
-#include "tests/native/wire/barrier_server.hpp"
 #include "timekeeper/server/zmq/session_lock.hpp"
 
 namespace warpserve {

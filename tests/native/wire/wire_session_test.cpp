@@ -1,6 +1,4 @@
 // The C++ client against the gateway: the paper's cases, holds, cancels, deaths, lost broadcasts.
-#include "timekeeper/client/session.hpp"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +14,7 @@
 
 #include "tests/native/check.hpp"
 #include "tests/native/wire/barrier_server.hpp"
+#include "timekeeper/client/session.hpp"
 #include "timekeeper/server/errors.hpp"
 #include "timekeeper/server/zmq/session_lock.hpp"
 
