@@ -54,16 +54,18 @@ AdvanceLoop::AdvanceLoop(const Options& options, const SharedMemory& memory, Eve
       started_(host_now()),
       rate_since_(started_) {
   if (gateway == nullptr) return;
-  remote_.emplace(core_, *gateway,
-                  RemoteRoadHooks{.status_json = [this] { return to_json(state()); },
-                                  .member_left = [](const RemoteMember& member, bool died,
-                                                    const std::string& reason) {
-                                    if (died) report_death(member, reason);
-                                  },
-                                  .gateway_failed = [this](const std::string& text) {
-                                    fprintf(stderr, "warpserve: %s\n", text.c_str());
-                                    begin_end(text);
-                                  }});
+  remote_.emplace(
+      core_, *gateway,
+      RemoteRoadHooks{.status_json = [this] { return to_json(state()); },
+                      .member_left =
+                          [](const RemoteMember& member, bool died, const std::string& reason) {
+                            if (died) report_death(member, reason);
+                          },
+                      .gateway_failed =
+                          [this](const std::string& text) {
+                            fprintf(stderr, "warpserve: %s\n", text.c_str());
+                            begin_end(text);
+                          }});
 }
 
 AdvanceLoop::~AdvanceLoop() {
@@ -89,6 +91,10 @@ void AdvanceLoop::handle_events() {
     std::visit([this](auto& e) { handle(e); }, event);
     quiet_since_.reset();
   }
+}
+
+void AdvanceLoop::handle(ServerStarted& event) {
+  watch_.watch_own_thread(event.tid);
 }
 
 void AdvanceLoop::handle(ProcessJoined& event) {
@@ -159,6 +165,7 @@ void AdvanceLoop::turn_settle() {
     wait_for_thread(static_cast<std::uint32_t>(last_look_.busy->tid));
     return;
   }
+  if (!events_.empty()) return;  // a member may sleep until we have seen to it
   board_link_.update();
   if (try_advance(true)) return;
   check_stall(true);

@@ -39,6 +39,7 @@ class AdvanceLoop {
 
  private:
   void handle_events();
+  void handle(ServerStarted& event);
   void handle(ProcessJoined& event);
   void handle(ProcessLeft& event);
   void handle(ProcessDied& event);

@@ -124,6 +124,7 @@ void ControlServer::stop() {
 
 void ControlServer::run() {
   pthread_setname_np(pthread_self(), "control");
+  events_.push(ServerStarted{gettid()});
   while (true) {
     std::vector<pollfd> polled = {
         {stop_event_.get(), POLLIN, 0}, {signals_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};

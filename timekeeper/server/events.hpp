@@ -13,6 +13,11 @@
 
 namespace warpserve {
 
+// A thread of the Timekeeper answers members from now on.
+struct ServerStarted {
+  pid_t tid;
+};
+
 // A process said hello. It is welcomed once `known` is set: from then on its slots count.
 struct ProcessJoined {
   pid_t pid;
@@ -42,8 +47,8 @@ struct MembersEnded {
   std::size_t count;
 };
 
-using Event =
-    std::variant<ProcessJoined, ProcessLeft, ProcessDied, StateAsked, EndAsked, MembersEnded>;
+using Event = std::variant<ServerStarted, ProcessJoined, ProcessLeft, ProcessDied, StateAsked,
+                           EndAsked, MembersEnded>;
 
 class EventQueue {
  public:
@@ -58,6 +63,11 @@ class EventQueue {
     wake_();
   }
 
+  bool empty() const {
+    const std::lock_guard lock(mutex_);
+    return events_.empty();
+  }
+
   std::vector<Event> drain() {
     const std::lock_guard lock(mutex_);
     return std::exchange(events_, {});
@@ -65,7 +75,7 @@ class EventQueue {
 
  private:
   std::function<void()> wake_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<Event> events_;
 };
 
