@@ -1,0 +1,66 @@
+// CUDA events: the instant at which a stream had done what it was given before.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "cuda_shim/device/session_clock.hpp"
+#include "cuda_shim/time/completion.hpp"
+#include "cuda_shim/time/graph.hpp"
+#include "cuda_shim/time/status.hpp"
+
+namespace warpserve::gpu {
+
+class Capture;
+
+struct EventOptions {
+  bool timing = true;
+  bool interprocess = false;
+  bool blocking_sync = false;  // kept for who asks: all waits block
+};
+
+// Where in a capture an event was recorded.
+struct CapturePoint {
+  std::shared_ptr<Capture> capture;
+  std::vector<NodeId> nodes;
+};
+
+// An event that was never recorded is complete.
+class Event {
+ public:
+  Event(SessionClock& clock, EventOptions options) : clock_(clock), options_(options) {}
+
+  const EventOptions& options() const { return options_; }
+
+  // kNotReady before its instant, kCapturedEvent where it has none.
+  Status query();
+  Status synchronize();
+
+  // From `start` to `end`. kInvalidHandle where either takes no times or was never recorded,
+  // kNotReady where either is still to come.
+  static Status elapsed(Event& start, Event& end, VirtualDuration& elapsed);
+
+  // What a recording stream or graph sets.
+  void set(const Completion& completion);
+  void set(CapturePoint point);
+
+  // What a waiting stream or graph asks.
+  Completion completion() const;
+  std::optional<CapturePoint> capture_point() const;
+
+ private:
+  // kOk where the event has an instant or will have one.
+  Status completion_for_host(Completion& completion) const;
+  Status timestamp(VirtualTime now, VirtualTime& instant) const;
+
+  SessionClock& clock_;
+  const EventOptions options_;
+  mutable std::mutex mutex_;
+  bool recorded_ = false;
+  Completion completion_;
+  std::optional<CapturePoint> capture_point_;
+};
+
+}  // namespace warpserve::gpu
