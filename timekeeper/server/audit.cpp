@@ -30,7 +30,6 @@ struct ThreadState {
   char state = '?';
   std::string schedstat;
   std::string call;  // "running", or the number and arguments; empty where it can't be read
-  bool is_kernel = false;
 };
 using Snapshot = std::map<ThreadKey, ThreadState>;
 
@@ -61,12 +60,6 @@ std::map<pid_t, TaskStat> all_processes() {
   return processes;
 }
 
-bool is_soft_interrupt_thread(const TaskStat& stat) {
-  constexpr pid_t kKthreadd = 2;
-  return stat.parent == kKthreadd &&
-         (stat.comm.starts_with("ksoftirqd/") || stat.comm.starts_with("backlog_napi/"));
-}
-
 // Repeatedly all whose parent is a member, and not the caller.
 std::set<pid_t> members_of(const std::map<pid_t, TaskStat>& processes,
                            const std::vector<pid_t>& roots) {
@@ -92,12 +85,11 @@ std::optional<ThreadState> read_thread(const fs::path& folder) {
   return thread;
 }
 
-void add_threads(Snapshot& snapshot, pid_t pid, bool is_kernel) {
+void add_threads(Snapshot& snapshot, pid_t pid) {
   const fs::path folder = fs::path("/proc") / std::to_string(pid) / "task";
   for (const pid_t tid : numbered_entries(folder)) {
     auto thread = read_thread(folder / std::to_string(tid));
     if (!thread) continue;
-    thread->is_kernel = is_kernel;
     snapshot.emplace(ThreadKey{pid, tid}, std::move(*thread));
   }
 }
@@ -106,10 +98,7 @@ Snapshot take_snapshot(const std::vector<pid_t>& roots) {
   const auto processes = all_processes();
   Snapshot snapshot;
   for (const pid_t pid : members_of(processes, roots)) {
-    add_threads(snapshot, pid, false);
-  }
-  for (const auto& [pid, stat] : processes) {
-    if (is_soft_interrupt_thread(stat)) add_threads(snapshot, pid, true);
+    add_threads(snapshot, pid);
   }
   return snapshot;
 }
@@ -130,7 +119,7 @@ void check_asleep(const ThreadKey& key, const ThreadState& thread,
   const std::string name = name_of(key, thread);
   if (thread.state != 'S' && !is_vfork_parent(thread)) {
     violations.push_back(name + "is in state " + thread.state);
-  } else if (!thread.is_kernel && thread.call.empty()) {
+  } else if (thread.call.empty()) {
     violations.push_back(name + "may not be looked at");
   } else if (thread.call.starts_with("running")) {
     violations.push_back(name + "is not off its run queue");
@@ -190,7 +179,7 @@ std::vector<std::string> audit(const std::vector<pid_t>& roots) {
   std::set<std::uint64_t> sockets;
   pid_t last_process = 0;
   for (const auto& [key, thread] : before) {
-    if (thread.is_kernel || key.first == last_process) continue;
+    if (key.first == last_process) continue;
     last_process = key.first;
     check_descriptors(key.first, name_of(key, thread), sockets, violations);
   }

@@ -12,13 +12,15 @@
 namespace warpserve {
 
 // What contradicts "nothing can happen at this instant" for `roots` and their descendants, without
-// the calling process, and for the kernel's soft-interrupt threads:
+// the calling process:
 //   - a thread that is not in state S, that is not off its run queue, or that ran between two
 //     passes; a vfork parent in state D is allowed
 //   - a thread that came or went between the passes
 //   - bytes that the kernel holds back on a TCP connection of one of them (held_back_bytes.hpp)
 //   - an io_uring descriptor, and descriptors or threads that may not be looked at
-// Empty if nothing does. The Timekeeper calls it just before an advance, with itself among the
+// Empty if nothing does. The kernel's soft-interrupt threads are not looked at: they also run for
+// the sake of processes that are no members, and what they do for a member wakes a thread of it.
+// The Timekeeper calls it just before an advance, with itself among the
 // roots.
 std::vector<std::string> audit(const std::vector<pid_t>& roots);
 
