@@ -157,11 +157,17 @@ class RemoteSession:
         """Time stands still in the block: register there what follows from the message.
 
         Register with `start_jump` or `start_wait`; a jump that blocks in the block would wait for
-        itself. Raises SessionError where the bytes are no stamped message of this session.
+        itself. A message is for one receiver. Raises SessionError where the bytes are no stamped
+        message of this session, or time has passed it because its sender left too early.
         """
         session, sent_at_ns, hold, payload = _read_stamped(message)
         if session != self._link.welcome.session:
             raise SessionError("the message was stamped in another session")
+        if self._link.welcome.mode is wire.Mode.EXACT and self._link.now_ns() > sent_at_ns:
+            raise SessionError(
+                "time has passed this message: it was accepted before, or its sender left or died "
+                "while it was in flight"
+            )
         self._link.learn(sent_at_ns)
         with Hold(self._link, hold):
             yield Accepted(VirtualTime(sent_at_ns), payload)
@@ -558,9 +564,9 @@ class _Link:
         poller = zmq.Poller()
         for source in (self._dealer, self._updates, self._wake_fd):
             poller.register(source, zmq.POLLIN)
-        self._last_heard_ns = time.monotonic_ns()
-        next_heartbeat_ns = self._last_heard_ns + self.welcome.heartbeat_interval_ns
-        self._next_reask_ns = self._last_heard_ns + self._reask_interval_ns
+        self._unanswered_heartbeats = 0
+        next_heartbeat_ns = time.monotonic_ns() + self.welcome.heartbeat_interval_ns
+        self._next_reask_ns = time.monotonic_ns() + self._reask_interval_ns
         unsent: list[bytes] = []
         while True:
             poller.modify(self._dealer, zmq.POLLIN | (zmq.POLLOUT if unsent else 0))
@@ -573,9 +579,7 @@ class _Link:
             now_ns = time.monotonic_ns()
             if now_ns >= next_heartbeat_ns:
                 next_heartbeat_ns = now_ns + self.welcome.heartbeat_interval_ns
-                self.tell(wire.Heartbeat())
-            if now_ns - self._last_heard_ns > self.welcome.silence_limit_ns:
-                raise SessionEnded("the Timekeeper is silent: it has died, or the network is down")
+                self._send_heartbeat()
             if now_ns >= self._next_reask_ns:
                 self._next_reask_ns = now_ns + self._reask_interval_ns
                 if self._waits:
@@ -585,6 +589,17 @@ class _Link:
                 self._end_due(0, self.now_ns())
             if self._stopping:
                 return
+
+    def _send_heartbeat(self) -> None:
+        """Unanswered heartbeats are counted, not the time.
+
+        A process that was stopped for a while has heard nothing, but has not asked either.
+        """
+        silence_ns = self._unanswered_heartbeats * self.welcome.heartbeat_interval_ns
+        if silence_ns >= self.welcome.silence_limit_ns:
+            raise SessionEnded("the Timekeeper is silent: it has died, or the network is down")
+        self._unanswered_heartbeats += 1
+        self.tell(wire.Heartbeat())
 
     def _next_due_ns(self) -> int:
         """Host time at which virtual time reaches the next target by itself."""
@@ -600,7 +615,7 @@ class _Link:
                     self._handle(socket.recv(zmq.NOBLOCK))
 
     def _handle(self, data: bytes) -> None:
-        self._last_heard_ns = time.monotonic_ns()
+        self._unanswered_heartbeats = 0
         header, message = _decode(data)
         if isinstance(message, wire.Tick):
             self._handle_tick(message)
@@ -649,8 +664,7 @@ class _Link:
                 wait = self._waits.pop(header.actor, None)
             if wait is not None:
                 wait.future.set_exception(exception)
-        elif error.code is not wire.ErrorCode.UNKNOWN_HOLD:
-            # A hold may have gone with its dead owner before its message was released here.
+        else:
             raise exception
 
     def _handle_reply(self, header: wire.Header, message: Any) -> None:

@@ -59,9 +59,8 @@ Link::Link(const ConnectionBundle& bundle, ConnectOptions options)
   if (!wake_fd_.valid() || !timer_fd_.valid()) throw os_error("eventfd or timerfd_create");
   connect(bundle);
   say_hello(bundle);
-  last_heard_ = host_now();
-  next_heartbeat_ = last_heard_ + welcome_.heartbeat_interval;
-  next_reask_ = last_heard_ + options_.reask_interval;
+  next_heartbeat_ = host_now() + welcome_.heartbeat_interval;
+  next_reask_ = host_now() + options_.reask_interval;
   learn(welcome_.now);
   thread_ = std::thread([this] { run(); });
 }
@@ -262,19 +261,24 @@ void Link::turn() {
     eventfd_read(wake_fd_.get(), &rings);
   }
   receive();
-  if (host_now() >= next_heartbeat_) {
-    next_heartbeat_ = host_now() + welcome_.heartbeat_interval;
-    tell({}, wire::Heartbeat{});
-  }
-  if (host_now() - last_heard_ > welcome_.silence_limit) {
-    throw SessionEnded("the Timekeeper is silent: it has died, or the network is down");
-  }
+  if (host_now() >= next_heartbeat_) send_heartbeat();
   ask_again();
   flush();
   if (carries_itself()) {
     end_waits({}, now());
     arm_timer();
   }
+}
+
+// Unanswered heartbeats are counted, not the time: a process that was stopped for a while has heard
+// nothing, but has not asked either.
+void Link::send_heartbeat() {
+  if (unanswered_heartbeats_ * welcome_.heartbeat_interval.ns() >= welcome_.silence_limit.ns()) {
+    throw SessionEnded("the Timekeeper is silent: it has died, or the network is down");
+  }
+  ++unanswered_heartbeats_;
+  next_heartbeat_ = host_now() + welcome_.heartbeat_interval;
+  tell({}, wire::Heartbeat{});
 }
 
 void Link::receive() {
@@ -288,7 +292,7 @@ void Link::receive() {
 }
 
 void Link::handle(std::span<const std::byte> bytes) {
-  last_heard_ = host_now();
+  unanswered_heartbeats_ = 0;
   const auto decoded = wire::decode(bytes);
   if (const auto* malformed = std::get_if<wire::Malformed>(&decoded)) throw_malformed(*malformed);
   const auto& [header, message] = std::get<wire::Envelope>(decoded);
@@ -335,11 +339,7 @@ void Link::handle_error(const wire::Header& header, const wire::Error& error) {
     if (!node.empty()) node.mapped().promise.set_exception(exception);
     return;
   }
-  if (header.actor.value == 0) {
-    // A hold may have gone with its dead owner before its message was released here.
-    if (error.code == wire::ErrorCode::kUnknownHold) return;
-    std::rethrow_exception(exception);
-  }
+  if (header.actor.value == 0) std::rethrow_exception(exception);
   const std::lock_guard lock(mutex_);
   const auto it = waits_.find(header.actor.value);
   if (it == waits_.end()) return;

@@ -66,6 +66,7 @@ class Link {
   // In the I/O thread.
   void run();
   void turn();
+  void send_heartbeat();
   void receive();
   void handle(std::span<const std::byte> bytes);
   void handle_tick(const wire::Tick& tick);
@@ -104,7 +105,7 @@ class Link {
 
   // The I/O thread's own.
   std::vector<Outgoing> unsent_;
-  HostTime last_heard_;
+  std::int64_t unanswered_heartbeats_ = 0;
   HostTime next_heartbeat_;
   HostTime next_reask_;
 

@@ -127,6 +127,11 @@ Accepted Session::accept(std::span<const std::byte> message) {
   if (stamped.stamp.session != link_->welcome().session) {
     throw SessionError("the message was stamped in another session");
   }
+  if (link_->welcome().mode == ClockMode::kExact && link_->now() > stamped.stamp.sent_at) {
+    throw SessionError(
+        "time has passed this message: it was accepted before, or its sender left or died while it "
+        "was in flight");
+  }
   link_->learn(stamped.stamp.sent_at);
   return {stamped.stamp.sent_at,
           {stamped.payload.begin(), stamped.payload.end()},
