@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <deque>
-#include <exception>
 #include <filesystem>
 #include <functional>
 #include <memory>
