@@ -97,14 +97,15 @@ bool handles_soft_interrupts(const TaskStat& stat) {
 
 }  // namespace
 
-ProcessTree::ProcessTree(pid_t timekeeper)
+ProcessTree::ProcessTree(pid_t timekeeper, ChildrenFrom children)
     : timekeeper_(timekeeper), timekeeper_task_dir_(open_task_dir(timekeeper)) {
   if (!timekeeper_task_dir_.valid()) throw os_error("cannot open the Timekeeper's /proc/PID/task");
   require_thread_file("schedstat", "CONFIG_SCHED_INFO");
   require_thread_file("wchan", "CONFIG_KALLSYMS");
   require_thread_file("syscall", "CONFIG_HAVE_ARCH_TRACEHOOK");
   if (read_creation_mark().empty()) throw UsageError("--guard settle needs /proc/loadavg");
-  has_children_files_ = read_proc_file(AT_FDCWD, "/proc/thread-self/children").has_value();
+  has_children_files_ = children == ChildrenFrom::kBestOfKernel &&
+                        read_proc_file(AT_FDCWD, "/proc/thread-self/children").has_value();
   find_soft_interrupt_threads();
 }
 
@@ -238,7 +239,6 @@ void ProcessTree::adopt_children_of_timekeeper(const std::string& mark) {
   timekeeper_listing_ = Listing{.mark = mark, .at = begin};
 }
 
-// The children of all, for kernels without CONFIG_PROC_CHILDREN.
 void ProcessTree::adopt_by_parent() {
   const auto parents = all_parents();
   for (bool grew = true; grew;) {

@@ -56,11 +56,15 @@ struct WatchedProcess {
   bool is_in_session() const { return origin == Origin::kTree || origin == Origin::kOutside; }
 };
 
+// How children are found: from /proc/P/task/T/children where the kernel has it
+// (CONFIG_PROC_CHILDREN), or from the parents of all processes.
+enum class ChildrenFrom : std::uint8_t { kBestOfKernel, kAllProcesses };
+
 class ProcessTree {
  public:
   // The tree is all descendants of `timekeeper`, without itself. Throws UsageError where the
   // kernel lacks what a look needs.
-  explicit ProcessTree(pid_t timekeeper);
+  explicit ProcessTree(pid_t timekeeper, ChildrenFrom children = ChildrenFrom::kBestOfKernel);
 
   // False if there are still new ones after as many listings as a look can afford.
   bool list_the_new();

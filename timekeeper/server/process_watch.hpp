@@ -80,7 +80,8 @@ class ProcessWatch {
  public:
   // Watches the descendants of `timekeeper`. Throws UsageError where the kernel lacks what a look
   // needs.
-  explicit ProcessWatch(pid_t timekeeper) : tree_(timekeeper) {}
+  explicit ProcessWatch(pid_t timekeeper, ChildrenFrom children = ChildrenFrom::kBestOfKernel)
+      : tree_(timekeeper, children) {}
 
   // Throws UsageError when out of descriptors.
   Look look();

@@ -24,6 +24,7 @@ using scene::settles;
 using scene::Shared;
 using warpserve::Busy;
 using warpserve::BusyReason;
+using warpserve::ChildrenFrom;
 using warpserve::ProcessWatch;
 
 namespace {
@@ -40,6 +41,56 @@ bool is_zombie(const ProcessWatch& watch, pid_t pid) {
 
 bool knows(const ProcessWatch& watch, pid_t pid) {
   return std::ranges::any_of(watch.picture(), [&](const auto& p) { return p.pid == pid; });
+}
+
+void watch_a_daemon(ChildrenFrom children) {
+  as_timekeeper([&] {
+    ProcessWatch watch(getpid(), children);
+    const Shared<std::atomic<pid_t>> daemon;
+    const Pipe go;
+    CHECK(settles(watch));
+    const pid_t parent = scene::start([&] {
+      if (fork() == 0) {
+        setsid();
+        if (fork() == 0) {
+          go.await();
+          daemon->store(getpid());
+          scene::spin();
+        }
+      }
+    });
+    waitpid(parent, nullptr, 0);
+    CHECK(settles(watch));
+    go.signal();
+    const auto busy =
+        busy_until(watch, [&](const Busy& b) { return b.pid == daemon->load() && b.state == 'R'; });
+    CHECK(busy.has_value());
+  });
+}
+
+void find_an_orphan(ChildrenFrom children) {
+  as_timekeeper([&] {
+    ProcessWatch watch(getpid(), children);
+    const Shared<std::atomic<pid_t>> orphan;
+    const Pipe go;
+    scene::start([&] {
+      go.await();
+      if (fork() == 0) {
+        if (fork() == 0) {
+          orphan->store(getpid());
+          scene::sleep_for_ever();
+        }
+        _exit(0);
+      }
+      wait(nullptr);
+      scene::sleep_for_ever();
+    });
+    CHECK(settles(watch));
+    go.signal();
+    while (orphan->load() == 0) scene::pause_host(100us);
+    CHECK(settles(watch));
+    CHECK(knows(watch, orphan->load()));
+  });
 }
 
 }  // namespace
@@ -192,53 +243,19 @@ TEST(only_processes_of_the_tree_can_join) {
 }
 
 TEST(grandchildren_and_daemons_are_watched) {
-  as_timekeeper([] {
-    ProcessWatch watch(getpid());
-    const Shared<std::atomic<pid_t>> daemon;
-    const Pipe go;
-    CHECK(settles(watch));
-    const pid_t parent = scene::start([&] {
-      if (fork() == 0) {
-        setsid();
-        if (fork() == 0) {
-          go.await();
-          daemon->store(getpid());
-          scene::spin();
-        }
-      }
-    });
-    waitpid(parent, nullptr, 0);
-    CHECK(settles(watch));
-    go.signal();
-    const auto busy =
-        busy_until(watch, [&](const Busy& b) { return b.pid == daemon->load() && b.state == 'R'; });
-    CHECK(busy.has_value());
-  });
+  watch_a_daemon(ChildrenFrom::kBestOfKernel);
+}
+
+TEST(grandchildren_and_daemons_are_watched_without_children_files) {
+  watch_a_daemon(ChildrenFrom::kAllProcesses);
 }
 
 TEST(a_grandchild_whose_parent_ends_between_looks_is_found) {
-  as_timekeeper([] {
-    ProcessWatch watch(getpid());
-    const Shared<std::atomic<pid_t>> orphan;
-    const Pipe go;
-    scene::start([&] {
-      go.await();
-      if (fork() == 0) {
-        if (fork() == 0) {
-          orphan->store(getpid());
-          scene::sleep_for_ever();
-        }
-        _exit(0);
-      }
-      wait(nullptr);
-      scene::sleep_for_ever();
-    });
-    CHECK(settles(watch));
-    go.signal();
-    while (orphan->load() == 0) scene::pause_host(100us);
-    CHECK(settles(watch));
-    CHECK(knows(watch, orphan->load()));
-  });
+  find_an_orphan(ChildrenFrom::kBestOfKernel);
+}
+
+TEST(an_orphan_is_found_without_children_files) {
+  find_an_orphan(ChildrenFrom::kAllProcesses);
 }
 
 TEST(a_child_between_fork_and_exec_is_watched) {
