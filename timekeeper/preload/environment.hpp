@@ -29,11 +29,13 @@ inline std::size_t size_of(char* const* environment) {
 }
 
 // Calls `use` with an environment that makes its program a member: where the caller's does so
-// already, with that. A session that the caller names itself stays, an empty one too (no session).
+// already, with that. A session that the caller names itself stays; an empty one means none.
 template <class Use>
 int with_member_environment(char* const* environment, Use use) {
   const char* preload = variable_of(environment, kEnvPreload);
-  const bool has_session = variable_of(environment, kEnvSession) != nullptr;
+  const char* session = variable_of(environment, kEnvSession);
+  const bool has_session = session != nullptr;
+  if (has_session && *session == '\0') return use(environment);
   const bool has_preload = preload != nullptr && strstr(preload, member.library) != nullptr;
   if (has_session && has_preload) return use(environment);
 
@@ -53,9 +55,9 @@ int with_member_environment(char* const* environment, Use use) {
     if (old_bytes != 0) strcat(strcat(entry, preload), ":");
     entries[count++] = strcat(entry, member.library);
   }
-  char session[sizeof kEnvSession + sizeof member.folder];
-  strcpy(stpcpy(stpcpy(session, kEnvSession), "="), member.folder);
-  if (!has_session) entries[count++] = session;
+  char own_session[sizeof kEnvSession + sizeof member.folder];
+  strcpy(stpcpy(stpcpy(own_session, kEnvSession), "="), member.folder);
+  if (!has_session) entries[count++] = own_session;
   entries[count] = nullptr;
   return use(entries);
 }

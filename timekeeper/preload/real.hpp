@@ -2,6 +2,8 @@
 // that; these are for what is more than one, and for cancellation points.)
 #pragma once
 
+#include <aio.h>
+#include <mqueue.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -11,6 +13,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/select.h>
+#include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/timeb.h>
@@ -21,20 +24,18 @@
 namespace warpserve {
 
 // Every name here is resolved once, before any other code of the process runs.
-#define WARPSERVE_REAL_FUNCTIONS(X)                                                             \
-  X(accept)                                                                                     \
-  X(accept4)                                                                                    \
-  X(alarm)                                                                                      \
-  X(clock_getres) X(clock_gettime) X(clock_nanosleep) X(clock_settime) X(close) X(connect)      \
-      X(epoll_pwait) X(epoll_wait) X(execvpe) X(getitimer) X(gettimeofday) X(nanosleep) X(poll) \
-          X(posix_spawn) X(posix_spawnp) X(ppoll) X(pselect) X(pthread_mutex_timedlock)         \
-              X(pthread_mutex_clocklock) X(pthread_rwlock_clockrdlock)                          \
-                  X(pthread_rwlock_clockwrlock) X(pthread_timedjoin_np) X(pthread_clockjoin_np) \
-                      X(sched_yield) X(select) X(sem_wait) X(sem_timedwait) X(sem_clockwait)    \
-                          X(setitimer) X(setsockopt) X(settimeofday) X(sigtimedwait) X(socket)  \
-                              X(time) X(timer_create) X(timer_delete) X(timer_getoverrun)       \
-                                  X(timer_gettime) X(timer_settime) X(timerfd_create)           \
-                                      X(timerfd_gettime) X(timerfd_settime) X(timespec_get)
+// clang-format off
+#define WARPSERVE_REAL_FUNCTIONS(X) \
+  X(accept) X(accept4) X(aio_suspend) X(alarm) X(clock_gettime) X(clock_nanosleep) \
+  X(clock_settime) X(close) X(epoll_pwait) X(execvpe) X(getitimer) X(gettimeofday) \
+  X(mq_timedreceive) X(mq_timedsend) X(nanosleep) X(poll) X(posix_spawn) X(posix_spawnp) \
+  X(ppoll) X(pselect) X(pthread_clockjoin_np) X(pthread_mutex_clocklock) \
+  X(pthread_rwlock_clockrdlock) X(pthread_rwlock_clockwrlock) X(recvmmsg) X(sched_yield) \
+  X(select) X(sem_clockwait) X(sem_timedwait) X(sem_wait) X(semtimedop) X(setitimer) \
+  X(setsockopt) X(settimeofday) X(sigtimedwait) X(socket) X(time) X(timer_create) \
+  X(timer_delete) X(timer_getoverrun) X(timer_gettime) X(timer_settime) X(timerfd_create) \
+  X(timerfd_gettime) X(timerfd_settime) X(timespec_get)
+// clang-format on
 
 struct RealFunctions {
 #define WARPSERVE_DECLARE_REAL(name) decltype(&::name) name;

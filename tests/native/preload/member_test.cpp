@@ -2,6 +2,7 @@
 // virtual time that it took, to the nanosecond. Run it as a member (tests/test_preload.py does).
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <mqueue.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -668,6 +669,29 @@ TEST(futexes_through_syscall) {
                       -1L);
            }),
            13L);
+}
+
+TEST(message_queues) {
+  mq_attr attributes{};
+  attributes.mq_maxmsg = 1;
+  attributes.mq_msgsize = 8;
+  const mqd_t queue = mq_open("/warpserve-member-test", O_CREAT | O_RDWR, 0600, &attributes);
+  REQUIRE(queue >= 0);
+  mq_unlink("/warpserve-member-test");
+  char message[8] = {};
+  timespec deadline = reading_after(6 * kMs, CLOCK_REALTIME);
+  CHECK_EQ(took_ns([&] { CHECK_EQ(mq_timedreceive(queue, message, 8, nullptr, &deadline), -1L); }),
+           6 * kMs);
+  CHECK_EQ(errno, ETIMEDOUT);
+  std::thread sender = after(2 * kMs, [&] { CHECK_EQ(mq_send(queue, "hello", 6, 0), 0); });
+  deadline = reading_after(6 * kMs, CLOCK_REALTIME);
+  CHECK_EQ(took_ns([&] { CHECK_EQ(mq_timedreceive(queue, message, 8, nullptr, &deadline), 6L); }),
+           2 * kMs);
+  sender.join();
+  deadline = reading_after(6 * kMs, CLOCK_REALTIME);
+  CHECK_EQ(mq_timedsend(queue, "x", 1, 0, &deadline), 0);
+  CHECK_EQ(took_ns([&] { CHECK_EQ(mq_timedsend(queue, "x", 1, 0, &deadline), -1); }), 6 * kMs);
+  mq_close(queue);
 }
 
 TEST(io_uring_is_refused) {
