@@ -32,16 +32,18 @@ struct CaptureInfo {
 enum class DependencyChange { kAdd, kSet };
 
 // One capture, from begin to end, with all streams that have joined it.
-class Capture {
+class Capture : public std::enable_shared_from_this<Capture> {
  public:
-  Capture(const Stream& origin, CaptureMode mode, std::shared_ptr<Graph> graph,
-          std::vector<NodeId> dependencies);
+  // By the calling thread.
+  static std::shared_ptr<Capture> begin(const Stream& origin, CaptureMode mode,
+                                        std::shared_ptr<Graph> graph,
+                                        std::vector<NodeId> dependencies);
 
   std::uint64_t id() const { return id_; }
   CaptureMode mode() const { return mode_; }
   bool began_in_this_thread() const { return thread_ == std::this_thread::get_id(); }
   // Not ended yet.
-  bool ongoing() const;
+  bool is_ongoing() const;
 
   // The next node of a stream, which depends on the stream's last.
   Status add(const Stream& stream, Node node);
@@ -49,9 +51,11 @@ class Capture {
   Status join(const Stream& stream, const std::vector<NodeId>& nodes);
   Status change_dependencies(const Stream& stream, const std::vector<NodeId>& nodes,
                              DependencyChange change);
-  CapturePoint point(const std::shared_ptr<Capture>& self, const Stream& stream) const;
+  CapturePoint point(const Stream& stream);
   CaptureInfo info(const Stream& stream) const;
   void invalidate();
+  // A blocking or asking operation, which can't be captured: invalidates, and says what it got.
+  Status refuse();
   // A stream goes away: the capture can't be completed.
   void lose(const Stream& stream);
 
@@ -62,9 +66,13 @@ class Capture {
   bool concerns(const Context& context, bool blocking_only) const;
 
  private:
-  bool all_streams_joined(const Stream& origin) const;
+  Capture(const Stream& origin, CaptureMode mode, std::shared_ptr<Graph> graph,
+          std::vector<NodeId> dependencies);
+  // With mutex_ held:
+  Status status() const;
+  bool all_streams_joined() const;
 
-  const Stream& origin_;
+  const Stream* const origin_;
   const CaptureMode mode_;
   const std::uint64_t id_;
   const std::thread::id thread_;
@@ -74,6 +82,10 @@ class Capture {
   std::shared_ptr<Graph> graph_;
   std::map<const Stream*, std::vector<NodeId>> tails_;
 };
+
+// Whether someone captures in streams of the context (the blocking ones, if so asked). Those
+// captures are invalidated.
+bool invalidate_captures(const Context& context, bool blocking_only);
 
 // Sets the thread's mode (kGlobal at first) and returns the one before.
 CaptureMode exchange_thread_capture_mode(CaptureMode mode);

@@ -132,7 +132,8 @@ Completion Completion::after(VirtualDuration duration) const {
 }
 
 Completion Completion::not_before(VirtualTime instant) const {
-  return Completion(source_, offset_, std::max(floor_, instant));
+  const Completion end = simplified();
+  return Completion(end.source_, end.offset_, std::max(end.floor_, instant));
 }
 
 Completion Completion::simplified() const {

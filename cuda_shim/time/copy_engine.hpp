@@ -5,7 +5,7 @@
 #include <map>
 #include <mutex>
 
-#include "cuda_shim/time/completion.hpp"
+#include "timekeeper/core/types.hpp"
 
 namespace warpserve::gpu {
 
@@ -14,13 +14,13 @@ namespace warpserve::gpu {
 // collective that may never be complete, keeps no other copy from the engine meanwhile.
 class CopyEngine {
  public:
-  // Until when the copy takes that may begin at `ready`.
-  Completion copy(const Completion& ready, VirtualDuration duration, VirtualTime now);
-
- private:
+  // When a copy ends that may begin at `ready`. It takes the first gap that is long enough.
   VirtualTime reserve(VirtualTime ready, VirtualDuration duration);
+
+  // What was over by then is of no interest any more.
   void forget_before(VirtualTime now);
 
+ private:
   std::mutex mutex_;
   std::map<VirtualTime, VirtualTime> busy_;  // from, until; disjoint and not adjacent
 };

@@ -25,6 +25,8 @@ struct Node {
   // The parameters with which the entry points made it, for those who ask for them.
   std::shared_ptr<const void> parameters;
   std::vector<NodeId> dependencies;
+  // Of executable graphs: false where it does nothing and takes no time.
+  bool enabled = true;
 };
 
 // A description: nothing runs. As in CUDA, not for several threads at once; copies are clones.
@@ -39,6 +41,9 @@ class Graph {
   // Another work of the same kind. kInvalidValue for another kind.
   Status set_work(NodeId id, Work work, Effect effect, std::shared_ptr<const void> parameters);
 
+  // kInvalidValue where it is not a kernel, a copy or a fill.
+  Status set_enabled(NodeId id, bool enabled);
+
   // Null where there is no such node.
   const Node* find(NodeId id) const;
   std::vector<NodeId> nodes() const;
@@ -46,6 +51,8 @@ class Graph {
   std::vector<std::pair<NodeId, NodeId>> edges() const;  // from, to
   std::vector<NodeId> dependents(NodeId id) const;
 
+  // One more than the largest number of a node so far.
+  NodeId node_limit() const { return static_cast<NodeId>(nodes_.size()); }
   // Each node after those it depends on, else in order of creation. Nothing where there is a cycle.
   std::optional<std::vector<NodeId>> topological_order() const;
 
@@ -58,7 +65,6 @@ class GraphExec {
  public:
   // Null where the graph has a cycle.
   static std::unique_ptr<GraphExec> instantiate(const Graph& graph);
-  ~GraphExec();
   GraphExec(const GraphExec&) = delete;
   GraphExec& operator=(const GraphExec&) = delete;
 
@@ -70,21 +76,26 @@ class GraphExec {
   // kGraphUpdateFailure, and `mismatch` is the first node that differs, if it is a node.
   Status update(const Graph& graph, std::optional<NodeId>& mismatch);
   Status set_work(NodeId id, Work work, Effect effect, std::shared_ptr<const void> parameters);
-  // A disabled node does nothing and takes no time. Only kernels, copies and fills can be.
   Status set_enabled(NodeId id, bool enabled);
   Status is_enabled(NodeId id, bool& enabled) const;
 
  private:
-  class Plan;
-  struct Planned;
-  explicit GraphExec(Graph graph);
-  void plan_again();
+  GraphExec(Graph graph, std::vector<NodeId> order);
+  // With mutex_ held:
+  Completion schedule_launch(const Completion& ready, VirtualTime now, Afterwards& afterwards);
+  void measure();
 
   mutable std::mutex mutex_;
   Graph graph_;
-  std::vector<NodeId> disabled_;  // sorted
-  std::shared_ptr<const Plan> plan_;
+  const std::vector<NodeId> order_;
+  // Where each launch takes the same and does nothing else: the length of the critical path.
+  std::optional<VirtualDuration> fixed_duration_;
   Completion last_end_;
 };
+
+// Begins all nodes of a graph, in the given topological order, none before `ready`, and says when
+// the last of them ends.
+Completion schedule_graph(const Graph& graph, const std::vector<NodeId>& order,
+                          const Completion& ready, VirtualTime now, Afterwards& afterwards);
 
 }  // namespace warpserve::gpu

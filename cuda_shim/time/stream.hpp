@@ -73,11 +73,17 @@ class Stream {
   friend class Context;
   friend class GraphExec;
 
-  // `schedule(ready, now, afterwards)` says when the stream's next work ends.
+  // `schedule(ready, now, afterwards)` says when the stream's next work ends, which may begin at
+  // `ready`. It is called with the context's mutex held.
   template <class Schedule>
   Status append(const Schedule& schedule);
+
+  // Null where the stream does not capture.
   std::shared_ptr<Capture> capture() const;
-  Status check_can_block();
+  Status wait_in_capture(const CapturePoint& point);
+  Status check_can_ask();
+  // Whether the legacy stream would join with a stream that captures.
+  Status check_not_implicit() const;
 
   Context& context_;
   const Kind kind_;

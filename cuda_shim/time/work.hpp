@@ -68,16 +68,15 @@ using Effect = std::function<void()>;
 class Afterwards {
  public:
   void add(std::function<void()> action) { actions_.push_back(std::move(action)); }
-  void run() {
+  void run() const {
     for (const auto& action : actions_) action();
-    actions_.clear();
   }
 
  private:
   std::vector<std::function<void()>> actions_;
 };
 
-// Begins work (no child graph) that may begin at `ready`, and says when it ends.
+// Begins work at `ready`, which is not before `now`, and says when it ends.
 Completion schedule(const Work& work, const Effect& effect, const Completion& ready,
                     VirtualTime now, Afterwards& afterwards);
 
