@@ -11,6 +11,7 @@
 
 #include "timekeeper/core/core.hpp"
 #include "timekeeper/server/host_clock.hpp"
+#include "timekeeper/server/json.hpp"
 #include "timekeeper/server/zmq/gateway.hpp"
 #include "timekeeper/server/zmq/remote_road.hpp"
 
@@ -84,8 +85,15 @@ class BarrierServer {
   }
 
   std::string status() const {
-    return "{\"now_ns\": " + std::to_string(core_.now().ns()) +
-           ", \"waiting\": " + std::to_string(core_.waiting()) + "}";
+    JsonWriter json;
+    json.begin_object().field("members", road_->members().size());
+    json.field("holds", road_->holders().size()).key("actors").begin_array();
+    for (const RemoteActor& actor : road_->actors()) {
+      json.begin_object().field("name", actor.name).key("target_ns");
+      actor.target ? json.value(actor.target->ns()) : json.null();
+      json.end_object();
+    }
+    return json.end_array().end_object().text();
   }
 
   std::function<void(const std::string&)> said_;

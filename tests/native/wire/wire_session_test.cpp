@@ -322,9 +322,17 @@ TEST(the_end_of_a_session_ends_every_wait) {
   CHECK(throws<client::SessionEnded>([&] { session.ask_now(); }));
 }
 
-TEST(a_status_is_json) {
+TEST(a_status_says_who_waits_for_what) {
   TestSession test;
-  CHECK_EQ(test.connect("m").status_json(), "{\"now_ns\": 0, \"waiting\": 0}");
+  Session session = test.connect("m");
+  Actor waiting = session.add_actor("waiting");
+  const Actor working = session.add_actor("working");
+  const auto hold = session.hold();
+  waiting.start_wait(at_ms(1));
+  CHECK_EQ(session.status_json(),
+           "{\"members\":1,\"holds\":1,\"actors\":["
+           "{\"name\":\"waiting\",\"target_ns\":1000000},"
+           "{\"name\":\"working\",\"target_ns\":null}]}");
 }
 
 TEST(nobody_listens) {

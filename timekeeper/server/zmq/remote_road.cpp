@@ -16,13 +16,37 @@ void RemoteRoad::announce(const Advance& advance) {
   if (members_.empty()) return;
   std::vector<wire::Wait> over;
   for (const ActorId actor : advance.woken) {
-    const auto wait = waits_.find(actor.value);
-    if (wait != waits_.end()) over.push_back(wait->second.wait);
+    const auto entry = actors_.find(actor);
+    if (entry != actors_.end()) over.push_back(entry->second.wait);
   }
   const bool all_due = gateway_.options().guard == GuardKind::kBarrier;
   const ActorId woken = all_due ? wire::kAllDue : advance.woken.front();
   gateway_.publish({.round = ++round_, .now = advance.to, .woken = woken, .ended = 0},
                    std::move(over));
+}
+
+std::vector<RemoteMember> RemoteRoad::members() const {
+  std::vector<RemoteMember> all;
+  for (const auto& [peer, member] : members_) all.push_back(member);
+  return all;
+}
+
+std::vector<RemoteActor> RemoteRoad::actors() const {
+  std::vector<RemoteActor> all;
+  for (const auto& [actor, entry] : actors_) {
+    all.push_back({.actor = actor,
+                   .member = members_.at(entry.peer).member,
+                   .name = entry.name,
+                   .kind = entry.kind,
+                   .target = core_.target(actor)});
+  }
+  return all;
+}
+
+std::vector<MemberId> RemoteRoad::holders() const {
+  std::vector<MemberId> all;
+  for (const auto& [hold, peer] : holds_) all.push_back(members_.at(peer).member);
+  return all;
 }
 
 void RemoteRoad::apply(const MemberJoined& joined) {
@@ -43,7 +67,8 @@ void RemoteRoad::apply(const MemberLeft& left) {
   const auto node = members_.extract(left.peer);
   if (node.empty()) return;
   core_.remove_member(node.mapped().member);
-  std::erase_if(waits_, [&left](const auto& wait) { return wait.second.peer == left.peer; });
+  std::erase_if(actors_, [&left](const auto& actor) { return actor.second.peer == left.peer; });
+  std::erase_if(holds_, [&left](const auto& hold) { return hold.second == left.peer; });
   hooks_.member_left(node.mapped(), left.died, left.reason);
 }
 
@@ -53,12 +78,14 @@ void RemoteRoad::apply(const ActorAsked& asked) {
                                       .kind = asked.kind,
                                       .place = ActorPlace::kRemote,
                                       .order = asked.order});
-  if (actor) reply(asked.ticket, *actor, wire::ActorAdded{now()});
+  if (!actor) return;
+  actors_[*actor] = {asked.ticket.peer, asked.name, asked.kind, {*actor, 0, {}}};
+  reply(asked.ticket, *actor, wire::ActorAdded{now()});
 }
 
 void RemoteRoad::apply(const ActorGivenUp& given_up) {
   core_.remove_actor(given_up.actor);
-  waits_.erase(given_up.actor.value);
+  actors_.erase(given_up.actor);
   reply(given_up.ticket, given_up.actor, wire::Time{now(), 0, wire::WaitState::kNone});
 }
 
@@ -69,12 +96,12 @@ void RemoteRoad::apply(const WaitAsked& asked) {
     (void)core_.cancel(wait.actor);
     status = core_.wait_until(wait.actor, wait.target);
   }
-  if (status == CoreStatus::kOk) waits_[wait.actor.value] = {asked.peer, wait};
+  if (status == CoreStatus::kOk) actors_.at(wait.actor).wait = wait;
 }
 
 void RemoteRoad::apply(const CancelAsked& asked) {
-  const auto wait = waits_.find(asked.actor.value);
-  const bool is_latest = wait != waits_.end() && wait->second.wait.sequence == asked.sequence;
+  const auto entry = actors_.find(asked.actor);
+  const bool is_latest = entry != actors_.end() && entry->second.wait.sequence == asked.sequence;
   const bool cancelled = is_latest && core_.cancel(asked.actor) == CoreStatus::kOk;
   reply(asked.ticket, asked.actor,
         wire::Time{now(), asked.sequence,
@@ -83,7 +110,9 @@ void RemoteRoad::apply(const CancelAsked& asked) {
 
 void RemoteRoad::apply(const HoldAsked& asked) {
   const auto hold = core_.add_hold(members_.at(asked.ticket.peer).member);
-  if (hold) reply(asked.ticket, {}, wire::Held{*hold, now()});
+  if (!hold) return;
+  holds_[*hold] = asked.ticket.peer;
+  reply(asked.ticket, {}, wire::Held{*hold, now()});
 }
 
 void RemoteRoad::apply(const HoldReleased& released) {

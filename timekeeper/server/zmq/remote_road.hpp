@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "timekeeper/core/core.hpp"
@@ -19,6 +19,15 @@ struct RemoteMember {
   MemberId member;
   std::string name;
   std::uint32_t pid = 0;  // 0: on another host, or not told
+};
+
+// For `status` and the stall report.
+struct RemoteActor {
+  ActorId actor;
+  MemberId member;
+  std::string name;
+  ActorKind kind = ActorKind::kActor;
+  std::optional<VirtualTime> target;  // nothing: it is at work
 };
 
 struct RemoteRoadHooks {
@@ -38,7 +47,9 @@ class RemoteRoad {
   // Broadcasts an advance. Costs nothing while there are no remote members.
   void announce(const Advance& advance);
 
-  bool empty() const { return members_.empty(); }
+  std::vector<RemoteMember> members() const;
+  std::vector<RemoteActor> actors() const;
+  std::vector<MemberId> holders() const;  // the owner of each hold that is out
 
  private:
   void apply(const MemberJoined& joined);
@@ -52,8 +63,12 @@ class RemoteRoad {
   void apply(const StatusAsked& asked);
   void apply(const GatewayFailed& failed);
 
-  struct RemoteWait {
+  struct Entry {
     PeerId peer;
+    std::string name;
+    ActorKind kind = ActorKind::kActor;
+    // The latest. A wait with a higher sequence takes the place of the one before, whatever became
+    // of it: nothing stale survives.
     wire::Wait wait;
   };
 
@@ -65,9 +80,8 @@ class RemoteRoad {
   RemoteRoadHooks hooks_;
   std::vector<Request> requests_;
   std::map<PeerId, RemoteMember> members_;
-  // The latest wait of each remote actor. A wait with a higher sequence takes the place of the
-  // one before, whatever became of it: nothing stale survives.
-  std::unordered_map<std::uint32_t, RemoteWait> waits_;
+  std::map<ActorId, Entry> actors_;
+  std::map<HoldId, PeerId> holds_;
   std::uint64_t round_ = 0;
 };
 
