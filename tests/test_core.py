@@ -6,7 +6,16 @@ from dataclasses import dataclass, field
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
+from hypothesis.stateful import (
+    Bundle,
+    MultipleResults,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+)
 from warpserve.native._native import (
     ActorKind,
     ActorPlace,
@@ -90,17 +99,42 @@ class CoreAgainstSpecification(RuleBasedStateMachine):
     actors = Bundle("actors")
     holds = Bundle("holds")
 
-    @initialize(mode=st.sampled_from(list(ClockMode)), guard=st.sampled_from(list(GuardKind)))
-    def start(self, mode: ClockMode, guard: GuardKind) -> None:
+    @initialize(
+        target=actors,
+        mode=st.sampled_from(list(ClockMode)),
+        guard=st.sampled_from(list(GuardKind)),
+        places=st.lists(st.sampled_from(list(ActorPlace)), min_size=2, max_size=4),
+    )
+    def start(
+        self, mode: ClockMode, guard: GuardKind, places: list[ActorPlace]
+    ) -> MultipleResults[int]:
+        """One member with a few actors stays; those of the rules come and go."""
         self.core = Core(mode, guard)
         self.spec = Specification(mode, guard)
+        member = self.add_member_to_both()
+        return multiple(
+            *(self.add_actor_to_both(member, ActorKind.ACTOR, place, 0) for place in places)
+        )
 
-    @rule(target=members)
-    def add_member(self) -> int:
+    def add_member_to_both(self) -> int:
         member = self.core.add_member("member")
         assert member not in self.spec.members
         self.spec.members.add(member)
         return member
+
+    def add_actor_to_both(self, member: int, kind: ActorKind, place: ActorPlace, order: int) -> int:
+        actor = self.core.add_actor(member, "actor", kind, place, order)
+        if member not in self.spec.members:
+            assert actor is None
+            return 0  # an id that no actor ever has
+        assert actor is not None
+        assert actor not in self.spec.actors
+        self.spec.actors[actor] = Actor(member, kind, place, order)
+        return actor
+
+    @rule(target=members)
+    def add_member(self) -> int:
+        return self.add_member_to_both()
 
     @rule(member=members)
     def remove_member(self, member: int) -> None:
@@ -120,14 +154,7 @@ class CoreAgainstSpecification(RuleBasedStateMachine):
         order=st.sampled_from([0, 1, 2**64 - 1]),
     )
     def add_actor(self, member: int, kind: ActorKind, place: ActorPlace, order: int) -> int:
-        actor = self.core.add_actor(member, "actor", kind, place, order)
-        if member not in self.spec.members:
-            assert actor is None
-            return 0  # an id that no actor ever has
-        assert actor is not None
-        assert actor not in self.spec.actors
-        self.spec.actors[actor] = Actor(member, kind, place, order)
-        return actor
+        return self.add_actor_to_both(member, kind, place, order)
 
     @rule(actor=consumes(actors))
     def remove_actor(self, actor: int) -> None:
@@ -186,6 +213,17 @@ class CoreAgainstSpecification(RuleBasedStateMachine):
         expected = self.spec.advance(settled)
         assert self.core.advance(settled) == expected
 
+    @rule(targets_ns=st.lists(st.integers(-5, 30), min_size=1, max_size=4))
+    def let_time_run(self, targets_ns: list[int]) -> None:
+        """Nothing is held, everybody waits, and all are woken as far as the mode allows."""
+        for hold in list(self.spec.holds):
+            self.release(hold)
+        for index, (name, actor) in enumerate(self.spec.actors.items()):
+            if actor.target_ns is None:
+                self.wait_until(name, targets_ns[index % len(targets_ns)])
+        while self.spec.blocker(settled=True) == Blocker.NOTHING:
+            self.advance(settled=True)
+
     @invariant()
     def answers_agree(self) -> None:
         assert self.core.now_ns == self.spec.now_ns
@@ -197,6 +235,6 @@ class CoreAgainstSpecification(RuleBasedStateMachine):
 
 
 CoreAgainstSpecification.TestCase.settings = settings(
-    max_examples=150, stateful_step_count=60, deadline=None
+    max_examples=100, stateful_step_count=40, deadline=None
 )
 TestCoreAgainstSpecification = CoreAgainstSpecification.TestCase
