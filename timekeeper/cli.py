@@ -99,12 +99,14 @@ def run(
         print(message, file=sys.stderr)
     try:
         exit_code, state = _run(options, command)
-    except WarpserveError as error:
+    except SessionEnded as error:
         _fail(str(error), EXIT_TIMEKEEPER_DIED)
+    except WarpserveError as error:
+        _fail(str(error), EXIT_USAGE)
     if state is None:
         _fail("the Timekeeper died; the session was ended", EXIT_TIMEKEEPER_DIED)
     if summary is not None:
-        summary.write_text(state.model_dump_json(by_alias=True, indent=2) + "\n")
+        _write_summary(summary, state)
     if not quiet:
         print(summary_line(state), file=sys.stderr)
     raise typer.Exit(_exit_code(exit_code, state))
@@ -154,6 +156,13 @@ def _run(options: SessionOptions, command: list[str]) -> tuple[int | None, Sessi
         except SessionEnded:
             exit_code = None
         return exit_code, session.end()
+
+
+def _write_summary(path: Path, state: SessionState) -> None:
+    try:
+        path.write_text(state.model_dump_json(by_alias=True, indent=2) + "\n")
+    except OSError as error:
+        _fail(f"cannot write the summary: {error}", EXIT_USAGE)
 
 
 def _leave_terminal_signals_to(session: RunningSession) -> None:

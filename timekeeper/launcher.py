@@ -52,6 +52,16 @@ def member_environment(folder: Path, base: Mapping[str, str] | None = None) -> d
     return env
 
 
+def _refuse_inside_a_session() -> None:
+    """Its Timekeeper would wait on a clock that it owns no part of, and hold up the outer one."""
+    outer = os.environ.get("WARPSERVE_SESSION")
+    if outer:
+        raise SessionError(
+            f"this process is a member of session {Path(outer).name} already, and a session inside "
+            "a session is not possible: start the command itself, or the session from outside"
+        )
+
+
 class RunningSession:
     """A session that this process has started; a context manager that ends it.
 
@@ -59,11 +69,12 @@ class RunningSession:
     """
 
     def __init__(self, options: SessionOptions | None = None) -> None:
+        _refuse_inside_a_session()
         self.options = options or SessionOptions()
         self.folder = sessions_folder() / secrets.token_hex(4)
         self.folder.mkdir(mode=0o700)
-        self._results = Path(tempfile.mkdtemp(prefix="warpserve-"))
-        self._summary = self._results / "summary.json"
+        # In memory: a file would stay behind where this process is killed.
+        self._summary_fd = os.memfd_create("warpserve-summary", os.MFD_CLOEXEC)
         self._process: subprocess.Popen[bytes] | None = None
         try:
             self._write_private("token", secrets.token_bytes(32))
@@ -147,13 +158,15 @@ class RunningSession:
         command = [
             str(native.timekeeper_executable()),
             f"--folder={self.folder}",
-            f"--summary={self._summary}",
+            f"--summary=/proc/self/fd/{self._summary_fd}",
             f"--zmq-library={native.zmq_library()}",
             f"--ready-fd={ready_write}",
             *self.options.timekeeper_flags(),
         ]
         try:
-            process = subprocess.Popen(command, pass_fds=[ready_write], stdin=subprocess.DEVNULL)
+            process = subprocess.Popen(
+                command, pass_fds=[ready_write, self._summary_fd], stdin=subprocess.DEVNULL
+            )
         finally:
             os.close(ready_write)
         with os.fdopen(ready_read, "rb") as ready:
@@ -168,10 +181,8 @@ class RunningSession:
             file.write(content)
 
     def _read_summary(self) -> SessionState | None:
-        try:
-            return SessionState.model_validate_json(self._summary.read_bytes())
-        except FileNotFoundError:
-            return None
+        content = os.pread(self._summary_fd, os.fstat(self._summary_fd).st_size, 0)
+        return SessionState.model_validate_json(content) if content else None
 
     def _clean_up(self) -> None:
         control = getattr(self, "_control", None)
@@ -185,7 +196,9 @@ class RunningSession:
         if killed:
             print(f"warpserve: killed what was left of the session: {killed}", file=sys.stderr)
         shutil.rmtree(self.folder, ignore_errors=True)
-        shutil.rmtree(self._results, ignore_errors=True)
+        if self._summary_fd >= 0:
+            os.close(self._summary_fd)
+            self._summary_fd = -1
 
 
 def list_sessions() -> list[Path]:

@@ -20,6 +20,15 @@ class BusyThread(_Strict):
     why: str
 
 
+class Thread(_Strict):
+    """A thread of a process of the session: its state letter, and the kernel function it is in."""
+
+    tid: int
+    name: str
+    state: str
+    inside: str = Field(alias="in")
+
+
 class Member(_Strict):
     """A process of the session, or a remote member."""
 
@@ -27,6 +36,7 @@ class Member(_Strict):
     name: str
     virtual_clock: bool
     remote: bool
+    threads: list[Thread]
 
 
 class Waiting(_Strict):

@@ -293,7 +293,10 @@ SessionState AdvanceLoop::state() const {
     state.busy = BusyThread{busy->pid, busy->tid, busy->comm, describe(*busy)};
   }
   for (const ProcessPicture& process : watch_.picture()) {
-    state.members.push_back({process.pid, process.comm, process.is_member, false});
+    state.members.push_back({process.pid, process.comm, process.is_member, false, {}});
+    for (const ThreadPicture& thread : process.threads) {
+      state.members.back().threads.push_back({thread.tid, thread.comm, thread.state, thread.wchan});
+    }
   }
   state.waiting = board_link_.waiting();
   for (const pid_t pid : board_link_.holders()) state.holders.push_back(pid);

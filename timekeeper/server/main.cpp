@@ -1,8 +1,10 @@
 // warpserve-timekeeper: owns the virtual time of one session. Started by `warpserve`.
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -41,7 +43,7 @@ void remove_session(const std::string& folder) {
 
 // The signals of the terminal are for the members; the launcher says when the session ends.
 void prepare_process() {
-  for (const int signal_number : {SIGINT, SIGQUIT, SIGHUP, SIGTSTP, SIGPIPE}) {
+  for (const int signal_number : {SIGINT, SIGQUIT, SIGHUP, SIGTSTP, SIGPIPE, SIGXFSZ}) {
     signal(signal_number, SIG_IGN);
   }
   sigset_t blocked;
@@ -49,6 +51,8 @@ void prepare_process() {
   sigaddset(&blocked, SIGCHLD);
   sigaddset(&blocked, SIGTERM);
   sigprocmask(SIG_BLOCK, &blocked, nullptr);
+  // Members inherit none of the launcher's descriptors but those that they are started with.
+  close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   prctl(PR_SET_TIMERSLACK, 1);
 }
@@ -112,6 +116,7 @@ int serve(const Options& options) {
   say_ready(options);
   loop.run();
   control.stop();
+  if (trace) trace->finish();
   write_summary(options, loop.state());
   remove_session(options.folder);
   return loop.state().stalled ? kStalled : kEnded;

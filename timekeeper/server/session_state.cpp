@@ -1,5 +1,6 @@
 #include "timekeeper/server/session_state.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "timekeeper/server/json.hpp"
@@ -14,11 +15,22 @@ std::string in_seconds(std::int64_t ns) {
   return text;
 }
 
+void write_threads(JsonWriter& json, const MemberState& member) {
+  json.key("threads").begin_array();
+  for (const ThreadState& thread : member.threads) {
+    json.begin_object().field("tid", thread.tid).field("name", thread.name);
+    json.field("state", std::string(1, thread.state)).field("in", thread.in).end_object();
+  }
+  json.end_array();
+}
+
 void write_members(JsonWriter& json, const SessionState& state) {
   json.key("members").begin_array();
   for (const MemberState& member : state.members) {
     json.begin_object().field("id", member.id).field("name", member.name);
-    json.field("virtual_clock", member.virtual_clock).field("remote", member.remote).end_object();
+    json.field("virtual_clock", member.virtual_clock).field("remote", member.remote);
+    write_threads(json, member);
+    json.end_object();
   }
   json.end_array();
 }
@@ -54,6 +66,15 @@ void write_audit(JsonWriter& json, const SessionState& state) {
   json.key("first_violations").begin_array();
   for (const std::string& violation : state.first_violations) json.value(violation);
   json.end_array().end_object();
+}
+
+std::string thread_line(const ThreadState& thread, const std::vector<WaitingThread>& waiting) {
+  std::string text = "    thread " + std::to_string(thread.tid) + " " + thread.name + " waits in ";
+  const auto timed = std::ranges::find_if(
+      waiting, [&](const WaitingThread& wait) { return wait.tid == thread.tid; });
+  return text + (timed == waiting.end()
+                     ? thread.in + ", without a deadline\n"
+                     : timed->label + " until " + in_seconds(timed->target.ns()) + "\n");
 }
 
 }  // namespace
@@ -139,11 +160,9 @@ std::string stall_report(const SessionState& state) {
     text += "  process " + std::to_string(pid) + " holds the time\n";
   }
   for (const MemberState& member : state.members) {
-    text += "  member " + std::to_string(member.id) + " " + member.name + "\n";
-  }
-  for (const WaitingThread& thread : state.waiting) {
-    text += "  thread " + std::to_string(thread.tid) + " of " + std::to_string(thread.pid) +
-            " waits in " + thread.label + " until " + in_seconds(thread.target.ns()) + "\n";
+    text += member.remote ? "  remote member " : "  process ";
+    text += std::to_string(member.id) + " " + member.name + "\n";
+    for (const ThreadState& thread : member.threads) text += thread_line(thread, state.waiting);
   }
   return text;
 }

@@ -13,11 +13,19 @@
 
 namespace warpserve {
 
+struct ThreadState {
+  std::int64_t tid;
+  std::string name;
+  char state;      // as in /proc/P/stat
+  std::string in;  // the kernel function that it sleeps in; "0" if it can run
+};
+
 struct MemberState {
   std::int64_t id;  // pid on this host, or the number of a remote member
   std::string name;
   bool virtual_clock;  // false: runs on the host's clock (a static binary, say)
   bool remote;
+  std::vector<ThreadState> threads;  // none of a remote member
 };
 
 struct BusyThread {

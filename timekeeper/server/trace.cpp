@@ -30,7 +30,7 @@ Trace::Trace(const std::string& path)
   buffer_ = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
 }
 
-Trace::~Trace() {
+void Trace::finish() {
   buffer_ += "\n]}\n";
   flush();
 }

@@ -25,12 +25,12 @@ class Trace {
  public:
   // Throws UsageError where the file cannot be made.
   explicit Trace(const std::string& path);
-  ~Trace();
-  Trace(const Trace&) = delete;
-  Trace& operator=(const Trace&) = delete;
 
   void name_process(std::uint32_t pid, std::string_view name);
   void add(const TracedWait& wait);
+
+  // Writes what is left and ends the document. Nothing may be added afterwards.
+  void finish();
 
   // Not empty once writing has failed (a full disk, say): nothing is written from then on, and
   // the file holds what came before.
