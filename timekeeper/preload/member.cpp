@@ -12,6 +12,7 @@
 #include "timekeeper/preload/fatal.hpp"
 #include "timekeeper/preload/raw_syscall.hpp"
 #include "timekeeper/preload/signal_safe_lock.hpp"
+#include "timekeeper/preload/thread_state.hpp"
 #include "timekeeper/preload/timers.hpp"
 
 namespace warpserve {
@@ -252,6 +253,7 @@ void become_new_member_after_fork() {
   *member.same_process = 1;
   member.pid = static_cast<std::uint32_t>(raw_syscall(SYS_getpid));
   ++member.generation;
+  own_state();
   control_lock.forget_owner();
   forget_timers_after_fork();
   member.control_fd.store(-1);
