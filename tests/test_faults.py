@@ -160,6 +160,7 @@ def test_a_deadlock_is_reported_with_every_thread(warpserve: Warpserve) -> None:
     report = outcome.stderr
     assert "the session has stalled at 0.000000000 s" in report
     assert report.count("waits in futex") == 2  # both threads, and for what
+    assert "--on-stall=wait" in report
 
 
 def test_a_hold_that_is_never_released_is_named(warpserve: Warpserve) -> None:
@@ -264,6 +265,30 @@ def test_members_get_no_descriptor_of_the_launcher(warpserve: Warpserve) -> None
     numbers = [int(number) for number in outcome.stdout.split()]
     # 3 is the folder that ls reads; the library's own connection is far up.
     assert [number for number in numbers if number < 100] == [0, 1, 2, 3]
+
+
+# --- options ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--listen=example.org", "--listen: must be tcp://ADDRESS:PORT, not 'example.org'"),
+        ("--stall-grace-ms=0", "--stall-grace-ms: Input should be greater than or equal to 1"),
+        ("--start-time=yesterday", "--start-time is 'now' or ISO 8601"),
+    ],
+)
+def test_a_wrong_option_is_named(warpserve: Warpserve, option: str, message: str) -> None:
+    outcome = warpserve.run(["true"], options=[option])
+    assert outcome.exit_code == 2
+    assert message in outcome.stderr
+
+
+def test_a_summary_that_cannot_be_written(warpserve: Warpserve) -> None:
+    outcome = warpserve.cli("run", "--summary=/nowhere/summary.json", "--", "true")
+    assert outcome.exit_code == 2
+    assert "cannot write the summary" in outcome.stderr
+    assert "Traceback" not in outcome.stderr
 
 
 # --- session folders ----------------------------------------------------------------------------

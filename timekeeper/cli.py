@@ -9,7 +9,7 @@ import signal
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from pydantic import ValidationError
@@ -203,8 +203,16 @@ def _options(**values: object) -> SessionOptions:
     try:
         return SessionOptions.model_validate(values)
     except ValidationError as error:
-        lines = [f"--{e['loc'][0]}: {e['msg']}".replace("_", "-") for e in error.errors()]
-        _fail("; ".join(lines), EXIT_USAGE)
+        _fail("; ".join(_mistake(dict(e)) for e in error.errors()), EXIT_USAGE)
+
+
+def _mistake(error: dict[str, Any]) -> str:
+    """One mistake in the options, in the words of the command line."""
+    name = str(error["loc"][0])
+    what = error["msg"]
+    if error["type"] == "string_pattern_mismatch":
+        what = f"must be {SessionOptions.model_fields[name].description}, not {error['input']!r}"
+    return f"--{name.replace('_', '-')}: {what}"
 
 
 def _fail(message: str, exit_code: int) -> NoReturn:

@@ -53,7 +53,7 @@ class SessionOptions(BaseModel):
     spin_quantum_ns: Annotated[int, Field(ge=1, le=2**62)] = 1_000_000
     trace: Path | None = None
     listen: str | None = Field(
-        default=None, pattern=r"^tcp://[^\s]+:\d+$", description="tcp://ADDRESS:PORT, with CURVE"
+        default=None, pattern=r"^tcp://[^\s]+:\d+$", description="tcp://ADDRESS:PORT"
     )
 
     def epoch_ns(self) -> int:

@@ -164,6 +164,9 @@ std::string stall_report(const SessionState& state) {
     text += std::to_string(member.id) + " " + member.name + "\n";
     for (const ThreadState& thread : member.threads) text += thread_line(thread, state.waiting);
   }
+  if (state.blocker == Blocker::kNoTarget) {
+    text += "  To wait for what comes from outside of the session, run with --on-stall=wait.\n";
+  }
   return text;
 }
 
