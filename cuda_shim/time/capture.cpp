@@ -158,8 +158,8 @@ Status Capture::refuse() {
 void Capture::lose(const Stream& stream) {
   {
     const std::lock_guard lock(mutex_);
-    tails_.erase(&stream);
-    valid_ = false;
+    const auto tail = tails_.extract(&stream);
+    if (!tail.empty()) add_to(lost_tails_, tail.mapped());
     if (&stream != origin_) return;
     ended_ = true;
   }
@@ -189,10 +189,12 @@ Status Capture::end(const Stream& stream, std::shared_ptr<Graph>& graph) {
 
 bool Capture::all_streams_joined() const {
   const std::set<NodeId> joined = with_ancestors(*graph_, tails_.at(origin_));
-  return std::all_of(tails_.begin(), tails_.end(), [&](const auto& tail) {
-    return std::all_of(tail.second.begin(), tail.second.end(),
-                       [&](NodeId id) { return joined.contains(id); });
-  });
+  const auto are_joined = [&](const std::vector<NodeId>& nodes) {
+    return std::all_of(nodes.begin(), nodes.end(), [&](NodeId id) { return joined.contains(id); });
+  };
+  return are_joined(lost_tails_) &&
+         std::all_of(tails_.begin(), tails_.end(),
+                     [&](const auto& tail) { return are_joined(tail.second); });
 }
 
 bool Capture::concerns(const Context& context, bool blocking_only) const {

@@ -56,7 +56,8 @@ class Capture : public std::enable_shared_from_this<Capture> {
   void invalidate();
   // A blocking or asking operation, which can't be captured: invalidates, and says what it got.
   Status refuse();
-  // A stream goes away: the capture can't be completed.
+  // A stream goes away. What it has captured must still be joined; without its origin the capture
+  // is over.
   void lose(const Stream& stream);
 
   // Ends it in any case but kCaptureUnmatched and kCaptureWrongThread. `graph` is null on errors.
@@ -81,6 +82,7 @@ class Capture : public std::enable_shared_from_this<Capture> {
   bool valid_ = true;
   std::shared_ptr<Graph> graph_;
   std::map<const Stream*, std::vector<NodeId>> tails_;
+  std::vector<NodeId> lost_tails_;  // of streams that are gone
 };
 
 // Whether someone captures in streams of the context (the blocking ones, if so asked). Those

@@ -9,9 +9,10 @@
 
 namespace warpserve::gpu {
 
-// A copy begins when its stream lets it and the engine is free for as long as it takes. The engine
-// serves copies in the order in which they can begin, so one that waits for a long kernel, or for a
-// collective that may never be complete, keeps no other copy from the engine meanwhile.
+// A copy takes the first time after its stream lets it begin for which the engine is free for as
+// long as it takes. So one that waits for a long kernel, or for a collective that may never be
+// complete, keeps no other copy from the engine meanwhile. What an earlier call has reserved stays
+// where it is, for its end may have been told: a later call can't get ahead of it.
 class CopyEngine {
  public:
   // When a copy ends that may begin at `ready`. It takes the first gap that is long enough.
