@@ -132,7 +132,7 @@ std::string ProcessTree::read_creation_mark() {
 }
 
 bool Listing::is_up_to_date(const std::string& mark_now) const {
-  return mark == mark_now && host_now() - at < kMarkTrusted;
+  return was_asleep && mark == mark_now && host_now() - at < kMarkTrusted;
 }
 
 bool ProcessTree::list_the_new() {
@@ -196,7 +196,7 @@ void ProcessTree::list_fully(std::size_t index, const std::string& mark) {
   for (const pid_t tid : tids | std::views::reverse) adopt_children(task_dir, tid);
   WatchedProcess& process = processes_[index];
   process.has_run = false;
-  process.listing = Listing{.mark = mark, .at = host_now()};
+  process.listing = Listing{.mark = mark, .at = host_now(), .was_asleep = false};
 }
 
 void ProcessTree::list_threads(WatchedProcess& process) {
@@ -236,7 +236,7 @@ void ProcessTree::adopt_children_of_timekeeper(const std::string& mark) {
   } else {
     adopt_by_parent();
   }
-  timekeeper_listing_ = Listing{.mark = mark, .at = begin};
+  timekeeper_listing_ = Listing{.mark = mark, .at = begin, .was_asleep = true};
 }
 
 void ProcessTree::adopt_by_parent() {

@@ -32,10 +32,14 @@
 
 namespace warpserve {
 
-// When a process was listed. Process ids wrap, so an equal mark is trusted for a short time only.
+// When a process was listed. Process ids wrap, so an equal mark is trusted for a short time only;
+// and only if the process slept while it was listed: a thread that is being created has its id, and
+// so the mark, before it can be listed, and another's end can undo what its beginning adds to the
+// mark.
 struct Listing {
   std::string mark;  // ProcessTree::read_creation_mark() before it began
   HostTime at;
+  bool was_asleep = false;
   bool is_up_to_date(const std::string& mark_now) const;
 };
 

@@ -208,6 +208,7 @@ void ProcessWatch::forget_the_gone() {
 
 void ProcessWatch::cool_down() {
   for (WatchedProcess& process : tree_.processes()) {
+    if (!process.has_run) process.listing.was_asleep = true;
     for (WatchedThread& thread : process.threads) thread.cool();
   }
 }
