@@ -149,6 +149,16 @@ def test_time_stands_still_while_a_member_is_stopped(warpserve: Warpserve) -> No
     assert outcome.session.virtual_ns == 100 * SECOND
 
 
+def test_what_outlives_the_command_is_ended_and_adds_no_time(warpserve: Warpserve) -> None:
+    """Not even one that will not be terminated: it goes on until it is killed."""
+    script = "trap '' TERM; (while :; do sleep 1; done) & sleep 5.5"
+    outcome = warpserve.run(["/bin/sh", "-c", script])
+    assert outcome.exit_code == 0
+    assert outcome.session.virtual_ns == 5_500_000_000
+    assert outcome.session.ended_because == "its command has ended"
+    assert "process(es) that were still running" in outcome.stderr
+
+
 # --- stalls -------------------------------------------------------------------------------------
 
 

@@ -149,7 +149,7 @@ def doctor(
 def _run(options: SessionOptions, command: list[str]) -> tuple[int | None, SessionState | None]:
     """The command's exit code (None where the session ended before it) and the last state."""
     with RunningSession(options) as session:
-        pid = session.spawn(command)
+        pid = session.spawn(command, ends_session=True)
         _leave_terminal_signals_to(session)
         try:
             exit_code = session.wait(pid)

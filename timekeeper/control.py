@@ -81,12 +81,16 @@ class ControlConnection:
         env: Mapping[str, str],
         cwd: Path,
         stdio: tuple[int, int, int],
+        ends_session: bool = False,
     ) -> int:
-        """Has the Timekeeper start `command`; returns its pid."""
+        """Has the Timekeeper start `command`; returns its pid.
+
+        `ends_session`: the session ends at the virtual time at which the command does.
+        """
         memfd = os.memfd_create("warpserve-spawn", os.MFD_CLOEXEC)
         try:
             os.write(memfd, _spawn_request(command, env, cwd))
-            self._send(MessageType.SPAWN, [memfd, *stdio])
+            self._send(MessageType.SPAWN, [memfd, *stdio], value=int(ends_session))
         finally:
             os.close(memfd)
         return self._expect(MessageType.SPAWNED).value
@@ -118,8 +122,8 @@ class ControlConnection:
             raise SessionError(f"unexpected {message.type.name} from the Timekeeper")
         return _exited(message)
 
-    def _send(self, kind: MessageType, descriptors: Sequence[int] = ()) -> None:
-        packet = _LAYOUT.pack(MAGIC, CONTRACT_VERSION, kind, 0, 0, self._token, b"")
+    def _send(self, kind: MessageType, descriptors: Sequence[int] = (), *, value: int = 0) -> None:
+        packet = _LAYOUT.pack(MAGIC, CONTRACT_VERSION, kind, value, 0, self._token, b"")
         rights = array.array("i", descriptors)
         ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)] if descriptors else []
         try:

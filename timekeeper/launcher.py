@@ -107,13 +107,19 @@ class RunningSession:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         stdio: tuple[int, int, int] = (0, 1, 2),
+        ends_session: bool = False,
     ) -> int:
-        """Starts `command` as a member; returns its pid."""
+        """Starts `command` as a member; returns its pid.
+
+        `ends_session`: the session ends at the virtual time at which the command does, whatever
+        else still runs. Otherwise it goes on until `end`.
+        """
         return self._control.spawn(
             command,
             env=member_environment(self.folder, env),
             cwd=cwd or Path.cwd(),
             stdio=stdio,
+            ends_session=ends_session,
         )
 
     def wait_exited(self, timeout_s: float | None = None) -> Exited | None:

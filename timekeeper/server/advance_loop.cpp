@@ -135,6 +135,7 @@ void AdvanceLoop::handle(MembersEnded& event) {
 void AdvanceLoop::begin_end(const std::string& why) {
   if (!ended_because_.empty()) return;
   ended_because_ = why;
+  ended_at_ = virtual_now(memory_.clock());
   // Time goes on meanwhile, so that members can tidy up as they would.
   ender_ = std::thread([this] { events_.push(MembersEnded{end_descendants(kEndGrace)}); });
 }
@@ -283,7 +284,7 @@ SessionState AdvanceLoop::state() const {
   SessionState state{};
   state.mode = options_.mode;
   state.guard = options_.guard;
-  state.now = virtual_now(memory_.clock());
+  state.now = ended_at_.value_or(virtual_now(memory_.clock()));
   state.host_elapsed = host_now() - started_;
   state.advances = advances_;
   state.looks = looks_;

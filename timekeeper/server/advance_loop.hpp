@@ -89,6 +89,7 @@ class AdvanceLoop {
   std::uint64_t audit_violations_ = 0;
   std::vector<std::string> first_violations_;
   std::string ended_because_;
+  std::optional<VirtualTime> ended_at_;  // what is reported: what follows is up to the host
   bool stalled_ = false;
   std::uint64_t ended_members_ = 0;
   bool over_ = false;

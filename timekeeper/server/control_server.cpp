@@ -315,6 +315,7 @@ void ControlServer::spawn_member(Connection& connection, Packet& packet) {
                       std::move(packet.descriptors[3])});
     const pid_t pid = spawn(request, member_descriptor_limit_);
     connection.spawned.push_back(pid);
+    if (packet.message.value == 1) ends_with_ = pid;
     watch(pid);
     ControlMessage message = message_of(ControlType::kSpawned);
     message.value = static_cast<std::uint32_t>(pid);
@@ -373,6 +374,7 @@ void ControlServer::reap() {
   for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
     // The pid may be given out again from now on.
     if (watched_.contains(pid)) process_died(pid);
+    if (pid == ends_with_) events_.push(EndAsked{"its command has ended"});
     for (auto& [fd, connection] : connections_) {
       if (std::erase(connection.spawned, pid) == 0) continue;
       ControlMessage message = message_of(ControlType::kExited);

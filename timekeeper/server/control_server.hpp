@@ -85,6 +85,7 @@ class ControlServer {
   Fd stop_event_;
   HostTime launcher_deadline_;
   bool launcher_came_ = false;
+  pid_t ends_with_ = 0;                    // the process whose end is the session's; 0: none
   std::map<int, Connection> connections_;  // by descriptor
   std::map<pid_t, Watched> watched_;
   std::thread thread_;

@@ -23,6 +23,8 @@ namespace warpserve {
 
 namespace {
 
+// What ends by itself with the command (Python's helper processes do) is not ended by us.
+constexpr auto kOwnEndGrace = HostDuration::from_ms(100);
 constexpr off_t kMaxSpawnRequestBytes = 8 << 20;  // arguments and environment; Linux allows 2 MiB
 
 std::string read_all(int memfd) {
@@ -179,6 +181,7 @@ std::vector<pid_t> descendants() {
 }
 
 std::size_t end_descendants(HostDuration grace) {
+  if (wait_until_none_left(kOwnEndGrace)) return 0;
   const std::vector<pid_t> first = descendants();
   signal_all(first, SIGTERM);
   signal_all(first, SIGCONT);  // a stopped process cannot act on SIGTERM

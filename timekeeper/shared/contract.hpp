@@ -145,7 +145,8 @@ enum class ControlType : std::uint32_t {
   // The launcher has the Timekeeper start a member. Four descriptors: a memfd with the working
   // directory, argc, the arguments and the environment (each NUL-terminated), then stdin, stdout,
   // stderr. Reply: kSpawned with the pid in `value`, or kRefused. When it ends: kExited with the
-  // pid in `value` and the wait status in `status`.
+  // pid in `value` and the wait status in `status`; and where `value` was 1, the session ends, at
+  // the virtual time that it is then.
   kSpawn = 6,
   kSpawned = 7,
   kExited = 8,
