@@ -402,7 +402,9 @@ def environment(tmp_path: Path) -> Path:
     for source in (user, own):
         target = packages / source.with_suffix(".so").name
         subprocess.run(["gcc", "-shared", "-fPIC", "-o", target, source], check=True)
-    (packages / "wrapper.py").write_text("import ctypes\nNAMES = ['ncclGetVersion']\n")
+    (packages / "wrapper.py").write_text(
+        "import ctypes\nNAMES = ['ncclGetVersion']\nctypes.CDLL('libcudart.so').cudaFree(None)\n"
+    )
     (packages / "prose.py").write_text("NAMES = ['ncclReduceScatter', 'ncclImaginary']\n")
     return packages
 
@@ -416,6 +418,7 @@ def test_coverage_finds_imports_and_lookups(environment: Path) -> None:
         "cuInit": API.by_symbol["cuInit"][1][0].treatment.value,
         "cuMemTeleport": "unknown",
         "cudaPeerRegister": "absent",
+        "cudaFree": API.by_symbol["cudaFree"][1][0].treatment.value,
         "ncclGetVersion": API.by_symbol["ncclGetVersion"][1][0].treatment.value,
     }
     assert dict(found.uses["cudaImaginary"].files) == {coverage.Road.IMPORT: {"user.so"}}
@@ -437,7 +440,10 @@ def test_an_unknown_name_fails_the_command(environment: Path) -> None:
     (environment / "user.so").unlink()
     code, text = command(str(environment), "--json")
     assert code == 0
-    assert [use["symbol"] for use in json.loads(text)["uses"]] == ["ncclGetVersion"]
+    assert [use["symbol"] for use in json.loads(text)["uses"]] == [
+        "cudaFree",
+        "ncclGetVersion",
+    ]
 
 
 def test_a_broken_file_fails_the_command(environment: Path) -> None:

@@ -4,8 +4,9 @@ Software reaches an entry point in two ways, and both are read from its files:
 
 - it *imports* it: an undefined dynamic symbol of an ELF file;
 - it *looks it up* by name, with ``dlsym``, ``cuGetProcAddress`` or ``ctypes``: a string in the
-  read-only data of a shared library, or a quoted name in Python or C source, that can look names
-  up. What the CUDA libraries look up in each other is left out: the virtual GPU takes their place.
+  read-only data of a shared library, or in source a quoted name or a method's call
+  (``lib.cudaMalloc(``), provided that the file can look names up. What the CUDA libraries look up
+  in each other is left out: the virtual GPU takes their place.
 
 A name of a CUDA library's family that the list lacks is unknown, unless the environment itself
 defines it. One unknown name makes the command fail.
@@ -96,7 +97,8 @@ class Scanner:
         self._api = api
         self._root = root
         family = "|".join(f"(?:{lib.family.pattern})" for lib in api.libraries.values())
-        self._quoted = re.compile(rf"""(["'])((?a:{family}))\1""")
+        name = f"((?a:{family}))"
+        self._in_source = re.compile(rf"""(?<=["']){name}(?=["'])|(?<=\.){name}(?=\()""")
         self._c_string = re.compile(rf"\0((?:{family}))(?=\0)".encode())
         self._defined: set[str] = set()
         self._asked: dict[str, dict[Road, set[str]]] = defaultdict(lambda: defaultdict(set))
@@ -116,8 +118,8 @@ class Scanner:
         self._files += 1
         text = path.read_text(errors="replace")
         if _SOURCE_LOOKUP.search(text):
-            for match in self._quoted.finditer(text):
-                self._ask(match[2], Road.LOOKUP, path)
+            for match in self._in_source.finditer(text):
+                self._ask(match[0], Road.LOOKUP, path)
 
     def _scan_elf(self, path: Path) -> None:
         self._files += 1
