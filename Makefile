@@ -6,7 +6,10 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= $(shell nproc)
+CONFIGURE := cmake -DPython3_EXECUTABLE=$(abspath $(BIN)/python) --preset
 NATIVE_SOURCES := $(shell find timekeeper -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name CMakeLists.txt)
+# As in pyproject.toml. Installed beside the package, so that a rebuild compiles only what changed.
+BUILD_TOOLS := 'scikit-build-core>=0.11,<2' 'nanobind>=2.4,<4' ninja
 SANITIZERS := tsan asan
 
 .PHONY: demo test lint test-native test-python bench clean tools
@@ -30,14 +33,14 @@ lint: $(VENV)/installed
 
 test-native: $(VENV)/installed
 	for preset in release $(SANITIZERS); do \
-	  cmake --preset $$preset >/dev/null && cmake --build --preset $$preset -j $(JOBS) && \
+	  $(CONFIGURE) $$preset >/dev/null && cmake --build --preset $$preset -j $(JOBS) && \
 	  ctest --preset $$preset || exit 1; done
 
 test-python: $(VENV)/installed
 	$(BIN)/pytest
 
 bench: $(VENV)/installed
-	cmake --preset release >/dev/null && cmake --build --preset release -j $(JOBS)
+	$(CONFIGURE) release >/dev/null && cmake --build --preset release -j $(JOBS)
 	$(BIN)/python -m tests.benchmarks
 
 clean:
@@ -45,7 +48,8 @@ clean:
 
 $(VENV)/installed: pyproject.toml CMakeLists.txt $(NATIVE_SOURCES) | tools
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet $(BUILD_TOOLS)
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[dev]'
 	touch $@
 
 tools:

@@ -73,8 +73,8 @@ def print_state(console: Console, name: str, state: SessionState) -> None:
         console.print(f"time stands still: {state.blocked_by}")
     console.print(_members(state))
     console.print(_waiting(state))
-    for pid in state.holders:
-        console.print(f"process {pid} holds the time")
+    for holder in state.holders:
+        console.print(f"{holder} holds the time")
     for line in warning_lines(state):
         console.print(line)
 

@@ -71,7 +71,7 @@ class SessionState(_Strict):
     busy: BusyThread | None
     members: list[Member]
     waiting: list[Waiting]
-    holders: list[int]
+    holders: list[str]
     warnings: dict[str, int]
     audit: Audit
     trace_failure: str

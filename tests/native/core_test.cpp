@@ -172,10 +172,21 @@ TEST(a_target_that_has_passed_is_due_at_once_and_moves_nothing) {
 TEST(the_last_instant_can_be_reached_and_is_not_passed) {
   Session s(ClockMode::kExact, GuardKind::kBarrier);
   const auto actor = s.actor();
-  s.wait(actor, VirtualTime::max());
-  s.check_advance(VirtualTime::max(), {actor});
+  const VirtualTime last = at(std::numeric_limits<std::int64_t>::max() - 1);
+  s.wait(actor, last);
+  s.check_advance(last, {actor});
   s.wait(actor, at(0));
-  s.check_advance(VirtualTime::max(), {actor});
+  s.check_advance(last, {actor});
+}
+
+TEST(never_does_not_come) {
+  Session s(ClockMode::kExact, GuardKind::kBarrier);
+  const auto patient = s.actor();
+  s.wait(patient, VirtualTime::max());
+  s.check_stands_still(Blocker::kNoTarget);
+  const auto busy = s.actor();
+  s.wait(busy, at_ms(1));
+  s.check_advance(at_ms(1), {busy});
 }
 
 TEST(one_target_an_actor) {

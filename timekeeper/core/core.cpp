@@ -84,7 +84,7 @@ std::optional<Advance> Core::advance(bool settled) {
 }
 
 Blocker Core::blocker(bool settled) const {
-  if (pending_.empty()) return Blocker::kNoTarget;
+  if (!next_target()) return Blocker::kNoTarget;
   if (host_time_has_reached_a_target()) return Blocker::kNothing;
   if (mode_ == ClockMode::kSleep) return Blocker::kHostTime;
   return guard_blocker(settled);
@@ -92,6 +92,11 @@ Blocker Core::blocker(bool settled) const {
 
 std::size_t Core::waiting() const {
   return pending_.size();
+}
+
+std::optional<VirtualTime> Core::next_target() const {
+  if (pending_.empty() || pending_.begin()->target == VirtualTime::max()) return std::nullopt;
+  return pending_.begin()->target;
 }
 
 std::optional<VirtualTime> Core::target(ActorId actor) const {

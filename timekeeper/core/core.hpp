@@ -88,6 +88,7 @@ class Core {
   CoreStatus remove_actor(ActorId actor);
 
   // A target that has passed already is due at once: the next advance wakes it and moves nothing.
+  // VirtualTime::max() is never: time does not go there.
   [[nodiscard]] CoreStatus wait_until(ActorId actor, VirtualTime target);
   [[nodiscard]] CoreStatus cancel(ActorId actor);
 
@@ -113,6 +114,8 @@ class Core {
 
   VirtualTime now() const { return now_; }
   std::size_t waiting() const;
+  // The earliest instant that anybody waits for; nothing where that is never.
+  std::optional<VirtualTime> next_target() const;
   std::optional<VirtualTime> target(ActorId actor) const;
 
   // Equal cores answer every question alike; the tests enumerate reachable states by value.

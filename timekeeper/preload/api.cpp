@@ -207,6 +207,8 @@ WARPSERVE_EXPORT int ws_actor_arm(ws_actor* actor, int64_t target_ns, int eventf
     actor->given_eventfd = eventfd;
   }
   actor->armed = actor->slot.arm(VirtualTime::from_ns(target_ns), WakeBy::kEventFd);
+  // Where host time passes, nobody here times this wait: the Timekeeper has to know of it now.
+  if (ws_mode() != WS_EXACT) ring(*member.board);
   return WS_OK;
 }
 

@@ -50,6 +50,8 @@ AdvanceLoop::AdvanceLoop(const Options& options, const SharedMemory& memory, Eve
       gateway_(gateway),
       watch_(getpid()),
       doorbell_(memory.board()),
+      // The baseline is not to pay for rings that nobody needs.
+      suspect_(options.mode == ClockMode::kSleep ? kListeningToNobody : kListeningToAll),
       backoff_(kFirstBackoff),
       started_(host_now()),
       rate_since_(started_) {
@@ -150,13 +152,23 @@ void AdvanceLoop::release_everybody() {
 // --- turns --------------------------------------------------------------------------------------
 
 void AdvanceLoop::turn() {
+  if (options_.mode != ClockMode::kExact) wake_the_due();
   if (options_.mode == ClockMode::kSleep) {
-    wait_quietly();
+    const timespec deadline = host_deadline(kQuietWait);
+    doorbell_.wait_for_ring(&deadline);
   } else if (options_.guard == GuardKind::kSettle) {
     turn_settle();
   } else {
     turn_barrier();
   }
+}
+
+// Members time their waits themselves where host time passes; remote actors and those that wait in
+// an event loop are told.
+void AdvanceLoop::wake_the_due() {
+  board_link_.update();
+  core_.carry(virtual_now(memory_.clock()));
+  while (core_.next_target() && *core_.next_target() <= core_.now()) try_advance(false);
 }
 
 void AdvanceLoop::turn_settle() {
@@ -232,13 +244,24 @@ void AdvanceLoop::audit_advance() {
 
 // --- waiting ------------------------------------------------------------------------------------
 
+timespec AdvanceLoop::host_deadline(HostDuration longest) const {
+  HostTime deadline = host_now() + longest;
+  const auto next = core_.next_target();
+  if (options_.mode != ClockMode::kExact && next) {
+    const VirtualDuration ahead = *next - virtual_now(memory_.clock());
+    deadline = std::min(deadline,
+                        host_now() + HostDuration::from_ns(std::max<std::int64_t>(0, ahead.ns())));
+  }
+  return to_timespec(deadline);
+}
+
 void AdvanceLoop::wait_for_thread(std::uint32_t tid) {
   if (tid != suspect_) {
     // Listening has to begin before the look that finds it awake: look once more.
     suspect_ = tid;
     return;
   }
-  const timespec deadline = to_timespec(host_now() + backoff_);
+  const timespec deadline = host_deadline(backoff_);
   const bool rung = doorbell_.wait_for_ring(&deadline);
   backoff_ = rung ? kFirstBackoff : std::min(kLastBackoff, backoff_ + backoff_);
 }
@@ -248,7 +271,7 @@ void AdvanceLoop::wait_quietly() {
     suspect_ = kListeningToAll;
     return;
   }
-  const timespec deadline = to_timespec(host_now() + kQuietWait);
+  const timespec deadline = host_deadline(kQuietWait);
   doorbell_.wait_for_ring(&deadline);
   backoff_ = kFirstBackoff;
 }
@@ -280,6 +303,33 @@ void AdvanceLoop::count_rate() {
   advances_at_rate_ = advances_;
 }
 
+void AdvanceLoop::add_local_state(SessionState& state) const {
+  for (const ProcessPicture& process : watch_.picture()) {
+    state.members.push_back({process.pid, process.comm, process.is_member, false, {}});
+    for (const ThreadPicture& thread : process.threads) {
+      state.members.back().threads.push_back({thread.tid, thread.comm, thread.state, thread.wchan});
+    }
+  }
+  state.waiting = board_link_.waiting();
+  for (const pid_t pid : board_link_.holders()) {
+    state.holders.push_back("process " + std::to_string(pid));
+  }
+}
+
+void AdvanceLoop::add_remote_state(SessionState& state) const {
+  if (!remote_) return;
+  for (const RemoteMember& member : remote_->members()) {
+    state.members.push_back({member.member.value, member.name, true, true, {}});
+  }
+  for (const RemoteActor& actor : remote_->actors()) {
+    if (!actor.target) continue;
+    state.waiting.push_back({actor.member.value, actor.actor.value, actor.name, *actor.target});
+  }
+  for (const MemberId member : remote_->holders()) {
+    state.holders.push_back("remote member " + std::to_string(member.value));
+  }
+}
+
 SessionState AdvanceLoop::state() const {
   SessionState state{};
   state.mode = options_.mode;
@@ -293,14 +343,8 @@ SessionState AdvanceLoop::state() const {
   if (const auto& busy = last_look_.busy) {
     state.busy = BusyThread{busy->pid, busy->tid, busy->comm, describe(*busy)};
   }
-  for (const ProcessPicture& process : watch_.picture()) {
-    state.members.push_back({process.pid, process.comm, process.is_member, false, {}});
-    for (const ThreadPicture& thread : process.threads) {
-      state.members.back().threads.push_back({thread.tid, thread.comm, thread.state, thread.wchan});
-    }
-  }
-  state.waiting = board_link_.waiting();
-  for (const pid_t pid : board_link_.holders()) state.holders.push_back(pid);
+  add_local_state(state);
+  add_remote_state(state);
   for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(Warning::kCount); ++i) {
     state.warnings.emplace_back(word_for(static_cast<Warning>(i)),
                                 memory_.board().warnings[i].load());

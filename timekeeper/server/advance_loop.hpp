@@ -48,6 +48,7 @@ class AdvanceLoop {
   void handle(MembersEnded& event);
 
   void turn();
+  void wake_the_due();
   void turn_settle();
   void turn_barrier();
   void look();
@@ -55,10 +56,13 @@ class AdvanceLoop {
   void audit_advance();
   std::vector<pid_t> roots() const;
   void publish(VirtualTime to);
+  timespec host_deadline(HostDuration longest) const;
   void wait_for_thread(std::uint32_t tid);
   void wait_quietly();
   void check_stall(bool settled);
   void count_rate();
+  void add_local_state(SessionState& state) const;
+  void add_remote_state(SessionState& state) const;
   void begin_end(const std::string& why);
   void release_everybody();
 
@@ -75,7 +79,7 @@ class AdvanceLoop {
   DoorbellListener doorbell_;
 
   Look last_look_;
-  std::uint32_t suspect_ = kListeningToAll;  // whose going to sleep is waited for
+  std::uint32_t suspect_;  // whose going to sleep is waited for
   HostDuration backoff_;
   std::optional<HostTime> quiet_since_;
 

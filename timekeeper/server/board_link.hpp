@@ -16,10 +16,10 @@
 
 namespace warpserve {
 
-// One thread that waits for an instant, for status, stall report and trace.
+// One thread, or remote actor, that waits for an instant; for status and stall report.
 struct WaitingThread {
-  std::uint32_t pid;
-  std::uint32_t tid;
+  std::uint32_t pid;  // or the remote member's number
+  std::uint32_t tid;  // or the remote actor's number
   std::string label;
   VirtualTime target;
 };

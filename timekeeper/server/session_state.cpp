@@ -143,7 +143,7 @@ std::string to_json(const SessionState& state) {
   write_members(json, state);
   write_waiting(json, state);
   json.key("holders").begin_array();
-  for (const std::int64_t pid : state.holders) json.value(pid);
+  for (const std::string& holder : state.holders) json.value(holder);
   json.end_array();
   write_warnings(json, state);
   write_audit(json, state);
@@ -156,9 +156,7 @@ std::string to_json(const SessionState& state) {
 std::string stall_report(const SessionState& state) {
   std::string text = "warpserve: the session has stalled at " + in_seconds(state.now.ns()) +
                      ": every thread sleeps and " + word_for(state.blocker) + ".\n";
-  for (const std::int64_t pid : state.holders) {
-    text += "  process " + std::to_string(pid) + " holds the time\n";
-  }
+  for (const std::string& holder : state.holders) text += "  " + holder + " holds the time\n";
   for (const MemberState& member : state.members) {
     text += member.remote ? "  remote member " : "  process ";
     text += std::to_string(member.id) + " " + member.name + "\n";

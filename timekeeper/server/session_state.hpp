@@ -47,7 +47,7 @@ struct SessionState {
   std::optional<BusyThread> busy;
   std::vector<MemberState> members;
   std::vector<WaitingThread> waiting;
-  std::vector<std::int64_t> holders;
+  std::vector<std::string> holders;  // who keeps time from advancing
   std::vector<std::pair<std::string, std::uint32_t>> warnings;
   std::uint64_t audits;
   std::uint64_t audit_violations;
