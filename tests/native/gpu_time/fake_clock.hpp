@@ -104,9 +104,8 @@ class SettlingClock final : public SessionClock {
       if (!first) continue;
       const auto& [target, waiter] = *first;
       if (target > now()) now_.store(target);
-      {
-        const std::lock_guard waits(*waiter.mutex);
-      }
+      // With the mutex: it waits by then, and can't be gone before it is notified.
+      const std::lock_guard lock(*waiter.mutex);
       waiter.condition->notify_all();
     }
   }
