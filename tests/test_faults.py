@@ -61,6 +61,8 @@ def test_a_killed_member_takes_its_waits_with_it(warpserve: Warpserve, state: st
     assert result["signal"] == signal.SIGKILL
     stands_still = state in ("running", "holding_the_time", "stopped")
     assert result["elapsed_ns"] == (5 if stands_still else 15) * SECOND
+    assert [death.signal for death in outcome.session.killed] == [signal.SIGKILL]
+    assert "was killed by signal 9 (Killed) at" in outcome.stderr
     assert outcome.session.virtual_ns < 3600 * SECOND  # what it waited for never came
 
 

@@ -99,7 +99,8 @@ def test_a_busy_loop_on_the_clock_ends_and_is_counted(warpserve: Warpserve) -> N
     )
     outcome = warpserve.run([sys.executable, "-c", program])
     assert outcome.exit_code == 0
-    assert int(outcome.stdout) == 0  # it was charged whole milliseconds
+    # It was charged 1, 2, 4, … 2**19 ns, and then nine times the quantum of 1 ms.
+    assert int(outcome.stdout) == (2**20 - 1 + 9_000_000) - 10_000_000
     assert outcome.session.warnings["busy_wait"] == 1
     assert "1 busy-wait(s) were charged virtual time" in outcome.stderr
 

@@ -48,6 +48,15 @@ class Waiting(_Strict):
     target_ns: int
 
 
+class Killed(_Strict):
+    """A member that a signal has killed, and when."""
+
+    id: int
+    name: str
+    signal: int
+    virtual_ns: int
+
+
 class Audit(_Strict):
     """What the audit mode found (invariant T5)."""
 
@@ -71,6 +80,7 @@ class SessionState(_Strict):
     busy: BusyThread | None
     members: list[Member]
     waiting: list[Waiting]
+    killed: list[Killed]
     holders: list[str]
     warnings: dict[str, int]
     audit: Audit

@@ -30,7 +30,7 @@ DAY = 86_400 * SECOND
 
 # Python ends some waits only once their deadline lies behind: at it, it polls again and again, and
 # is charged for it as for any busy-wait.
-BEHIND_THE_DEADLINE = 1 * MS
+BEHIND_THE_DEADLINE = 1
 
 # Timeouts below are whole milliseconds that a double holds exactly: epoll's and poll's unit.
 CASES = {}

@@ -2,6 +2,8 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
+
 #include "timekeeper/preload/raw_syscall.hpp"
 #include "timekeeper/preload/wait.hpp"
 
@@ -27,9 +29,13 @@ void charge_busy_wait() {
     thread.in_busy_wait = false;
     return;
   }
-  if (!thread.in_busy_wait) count(Warning::kBusyWait);
-  const auto quantum = VirtualDuration::from_ns(member.clock_page->spin_quantum_ns);
-  wait_until(virtual_now().saturating_add(quantum), "busy wait");
+  if (!thread.in_busy_wait) {
+    count(Warning::kBusyWait);
+    thread.next_charge_ns = 1;
+  }
+  const auto charge = VirtualDuration::from_ns(thread.next_charge_ns);
+  thread.next_charge_ns = std::min(2 * thread.next_charge_ns, member.clock_page->spin_quantum_ns);
+  wait_until(virtual_now().saturating_add(charge), "busy wait");
   thread.in_busy_wait = true;
   thread.blocked_at_charge = times_blocked();
 }

@@ -40,15 +40,16 @@ int sleep_in_poll(VirtualTime target, const char* label) {
 }
 
 // Polls without waiting are what a busy-wait is made of.
-int note_if_idle(VirtualTime target, int result) {
-  if (result == 0 && target <= virtual_now()) note_idle();
+int note_if_idle(VirtualTime target, int result, std::uint32_t weight) {
+  if (result == 0 && target <= virtual_now()) note_idle(weight);
   return result;
 }
 
 int poll_until(VirtualTime target, pollfd* fds, nfds_t count, const sigset_t* mask,
                const char* label) {
   if (count == 0 && mask == nullptr && target > virtual_now()) return sleep_in_poll(target, label);
-  return note_if_idle(target, wait_until_or_ready(target, fds, count, mask, label));
+  return note_if_idle(target, wait_until_or_ready(target, fds, count, mask, label),
+                      kEmptyPollWeight);
 }
 
 // Another thread may take the events between our being woken and our asking for them: then we wait
@@ -63,7 +64,7 @@ int epoll_until(VirtualTime target, int epoll, epoll_event* events, int max_even
     ready = real().epoll_pwait(epoll, events, max_events, 0, mask);
     if (woken == 0) return ready;
   }
-  return note_if_idle(target, ready);
+  return note_if_idle(target, ready, 1);  // an event loop at work does so once a turn
 }
 
 }  // namespace
@@ -106,8 +107,10 @@ WARPSERVE_EXPORT int pselect(int count, fd_set* readable, fd_set* writable, fd_s
   if (count == 0 && mask == nullptr && target > virtual_now()) {
     return sleep_in_poll(target, "select");
   }
-  return note_if_idle(target, wait_until_or_selected(target, count, readable, writable, exceptional,
-                                                     mask, "select"));
+  return note_if_idle(
+      target,
+      wait_until_or_selected(target, count, readable, writable, exceptional, mask, "select"),
+      kEmptyPollWeight);
 }
 
 // As Linux has it, `timeout` is left holding what remains of it.

@@ -53,8 +53,9 @@ inline VirtualTime virtual_now() {
   return virtual_clock().now(host_now_ns);
 }
 
-inline void count(Warning warning) {
-  member.board->warnings[static_cast<std::size_t>(warning)].fetch_add(1);
+// True for the first of its kind in the session.
+inline bool count(Warning warning) {
+  return member.board->warnings[static_cast<std::size_t>(warning)].fetch_add(1) == 0;
 }
 
 class Line;

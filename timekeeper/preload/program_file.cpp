@@ -100,8 +100,8 @@ void warn_if_static(const char* name, const char* search_path) {
     path = found;
   }
   if (!is_static(path)) return;
-  count(Warning::kStaticBinary);
-  say(path, " is a static binary: its clock is not virtual");
+  const bool is_first = count(Warning::kStaticBinary);
+  if (is_first) say(path, " is a static binary: its clock is not virtual; others are only counted");
 }
 
 }  // namespace warpserve

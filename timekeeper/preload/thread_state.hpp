@@ -20,7 +20,8 @@ struct ThreadState {
   std::uint32_t idle_count = 0;
   bool in_busy_wait = false;   // charged, and has not blocked of itself since
   long blocked_at_charge = 0;  // how often it had blocked when it was last charged
-  std::int64_t seen_ns = 0;    // the clock's value at the last indication
+  std::int64_t next_charge_ns = 1;
+  std::int64_t seen_ns = 0;  // the clock's value at the last indication
 };
 
 extern thread_local constinit ThreadState this_thread

@@ -1,10 +1,12 @@
 #include "timekeeper/server/advance_loop.hpp"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 
 #include "timekeeper/server/audit.hpp"
 #include "timekeeper/server/host_clock.hpp"
@@ -30,6 +32,18 @@ constexpr std::size_t kViolationsKept = 20;
 std::string program_name(pid_t pid) {
   const auto comm = read_proc_file(AT_FDCWD, "/proc/" + std::to_string(pid) + "/comm");
   return comm ? comm->substr(0, comm->find('\n')) : "?";
+}
+
+// What programs end each other with in the ordinary course of things.
+bool is_polite(int signal_number) {
+  return signal_number == SIGTERM || signal_number == SIGINT || signal_number == SIGHUP ||
+         signal_number == SIGPIPE;
+}
+
+void report_death(const KilledMember& member) {
+  fprintf(stderr, "warpserve: %s (process %lld) was killed by signal %d (%s) at %.9f s\n",
+          member.name.c_str(), static_cast<long long>(member.id), member.signal,
+          strsignal(member.signal), static_cast<double>(member.at.ns()) / 1e9);
 }
 
 void report_death(const RemoteMember& member, const std::string& reason) {
@@ -102,6 +116,7 @@ void AdvanceLoop::handle(ServerStarted& event) {
 void AdvanceLoop::handle(ProcessJoined& event) {
   const std::string name = program_name(event.pid);
   board_link_.add_process(event.pid, name);
+  names_[event.pid] = name;
   if (!watch_.joined(event.pid) && watch_.add_root(event.pid)) {
     outside_roots_.insert(event.pid);
     watch_.joined(event.pid);
@@ -116,6 +131,12 @@ void AdvanceLoop::handle(ProcessLeft& event) {
 }
 
 void AdvanceLoop::handle(ProcessDied& event) {
+  const auto name = names_.extract(event.pid);
+  // At the end of the session it is we who kill.
+  if (event.signal != 0 && !name.empty() && ended_because_.empty()) {
+    killed_.push_back({event.pid, name.mapped(), event.signal, virtual_now(memory_.clock())});
+    if (!is_polite(event.signal)) report_death(killed_.back());
+  }
   board_link_.remove_process(event.pid);
   if (outside_roots_.erase(event.pid) == 1) watch_.remove_root(event.pid);
 }
@@ -310,6 +331,7 @@ void AdvanceLoop::add_local_state(SessionState& state) const {
       state.members.back().threads.push_back({thread.tid, thread.comm, thread.state, thread.wchan});
     }
   }
+  state.killed = killed_;
   state.waiting = board_link_.waiting();
   for (const pid_t pid : board_link_.holders()) {
     state.holders.push_back("process " + std::to_string(pid));

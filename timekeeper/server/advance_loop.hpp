@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -75,6 +76,8 @@ class AdvanceLoop {
   Gateway* gateway_;
   std::optional<RemoteRoad> remote_;
   ProcessWatch watch_;
+  std::map<pid_t, std::string> names_;  // of members, for when they have died
+  std::vector<KilledMember> killed_;
   std::set<pid_t> outside_roots_;  // members that are not the Timekeeper's descendants
   DoorbellListener doorbell_;
 

@@ -1,8 +1,10 @@
 #include "timekeeper/server/control_server.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -10,12 +12,14 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <utility>
 
 #include "timekeeper/server/errors.hpp"
 #include "timekeeper/server/host_clock.hpp"
+#include "timekeeper/server/procfs.hpp"
 #include "timekeeper/server/supervisor.hpp"
 
 namespace warpserve {
@@ -83,6 +87,32 @@ bool has_board_mapped(pid_t pid) {
   return false;
 }
 
+int signal_of(int wait_status) {
+  return WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
+}
+
+// include/uapi/linux/pidfd.h, from Linux 6.15 on.
+struct PidfdInfo {
+  std::uint64_t mask;
+  std::uint64_t cgroup_id;
+  std::uint32_t ids[11];
+  std::int32_t exit_code;
+};
+constexpr std::uint64_t kPidfdInfoExit = 1 << 3;
+constexpr unsigned long kPidfdGetInfo = _IOWR(0xff, 11, PidfdInfo);
+
+// What killed a process that is not our child; 0 where nothing did, or it cannot be told: once its
+// parent has reaped it, older kernels say nothing.
+int killing_signal(pid_t pid, int pidfd) {
+  if (const auto text = read_proc_file(AT_FDCWD, "/proc/" + std::to_string(pid) + "/stat")) {
+    // The wait status is the last field of stat (fs/proc/array.c).
+    return signal_of(atoi(text->c_str() + text->find_last_of(' ') + 1));
+  }
+  PidfdInfo info{.mask = kPidfdInfoExit};
+  const bool told = ioctl(pidfd, kPidfdGetInfo, &info) == 0 && (info.mask & kPidfdInfoExit) != 0;
+  return told ? signal_of(info.exit_code) : 0;
+}
+
 Fd memfd_with(const std::string& text) {
   Fd fd(memfd_create("warpserve-status", MFD_CLOEXEC));
   if (!fd.valid() || write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
@@ -143,7 +173,8 @@ void ControlServer::run() {
     if (polled[0].revents != 0) return;
     if (polled[1].revents != 0) take_signals();
     for (std::size_t i = 0; i < pids.size(); ++i) {
-      if (polled[3 + i].revents != 0) process_died(pids[i]);
+      if (polled[3 + i].revents != 0)
+        process_died(pids[i], killing_signal(pids[i], polled[3 + i].fd));
     }
     for (std::size_t i = first_connection; i < polled.size(); ++i) {
       if (polled[i].revents != 0) serve(polled[i].fd);
@@ -356,9 +387,9 @@ void ControlServer::connection_ended(int socket_fd) {
   events_.push(ProcessLeft{connection.pid});
 }
 
-void ControlServer::process_died(pid_t pid) {
+void ControlServer::process_died(pid_t pid, int signal_number) {
   watched_.erase(pid);
-  events_.push(ProcessDied{pid});
+  events_.push(ProcessDied{pid, signal_number});
 }
 
 void ControlServer::take_signals() {
@@ -373,7 +404,7 @@ void ControlServer::reap() {
   int status = 0;
   for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
     // The pid may be given out again from now on.
-    if (watched_.contains(pid)) process_died(pid);
+    if (watched_.contains(pid)) process_died(pid, signal_of(status));
     if (pid == ends_with_) events_.push(EndAsked{"its command has ended"});
     for (auto& [fd, connection] : connections_) {
       if (std::erase(connection.spawned, pid) == 0) continue;

@@ -63,7 +63,7 @@ class ControlServer {
   void spawn_member(Connection& connection, Packet& packet);
   void answer_status(Connection& connection);
   void connection_ended(int socket);
-  void process_died(pid_t pid);
+  void process_died(pid_t pid, int signal_number);
   void take_signals();
   void reap();
   void watch(pid_t pid);

@@ -31,6 +31,7 @@ struct ProcessLeft {
 
 struct ProcessDied {
   pid_t pid;
+  int signal;  // that killed it; 0: it ended by itself, or nobody can tell
 };
 
 // `answer` takes the session's state as JSON.

@@ -314,7 +314,9 @@ void ProcessTree::forget(const std::vector<std::pair<pid_t, pid_t>>& gone) {
 void ProcessTree::drop_ended() {
   const auto ended = std::erase_if(
       processes_, [](const WatchedProcess& process) { return process.threads.empty(); });
-  if (ended > 0) must_list_ = true;
+  if (ended == 0) return;
+  must_list_ = true;
+  timekeeper_listing_ = Listing{};
 }
 
 void ProcessTree::find_soft_interrupt_threads() {

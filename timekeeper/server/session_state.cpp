@@ -44,6 +44,15 @@ void write_waiting(JsonWriter& json, const SessionState& state) {
   json.end_array();
 }
 
+void write_killed(JsonWriter& json, const SessionState& state) {
+  json.key("killed").begin_array();
+  for (const KilledMember& member : state.killed) {
+    json.begin_object().field("id", member.id).field("name", member.name);
+    json.field("signal", member.signal).field("virtual_ns", member.at.ns()).end_object();
+  }
+  json.end_array();
+}
+
 void write_busy(JsonWriter& json, const SessionState& state) {
   json.key("busy");
   if (!state.busy) {
@@ -142,6 +151,7 @@ std::string to_json(const SessionState& state) {
   write_busy(json, state);
   write_members(json, state);
   write_waiting(json, state);
+  write_killed(json, state);
   json.key("holders").begin_array();
   for (const std::string& holder : state.holders) json.value(holder);
   json.end_array();

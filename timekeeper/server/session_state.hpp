@@ -35,6 +35,14 @@ struct BusyThread {
   std::string why;  // its state, in words
 };
 
+// A member that a signal has killed (T9).
+struct KilledMember {
+  std::int64_t id;
+  std::string name;
+  int signal;
+  VirtualTime at;
+};
+
 struct SessionState {
   ClockMode mode;
   GuardKind guard;
@@ -47,6 +55,7 @@ struct SessionState {
   std::optional<BusyThread> busy;
   std::vector<MemberState> members;
   std::vector<WaitingThread> waiting;
+  std::vector<KilledMember> killed;
   std::vector<std::string> holders;  // who keeps time from advancing
   std::vector<std::pair<std::string, std::uint32_t>> warnings;
   std::uint64_t audits;
