@@ -36,7 +36,8 @@ class HostMemory {
 
  private:
   friend class Memory;
-  void free_locked(const Allocation& allocation);
+  // With the state's mutex held.
+  void free_managed(const Allocation& allocation);
 
   State& state_;
 };

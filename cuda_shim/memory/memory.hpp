@@ -10,6 +10,7 @@
 #include "cuda_shim/memory/allocation.hpp"
 #include "cuda_shim/memory/control_scope.hpp"
 #include "cuda_shim/memory/copy.hpp"
+#include "cuda_shim/memory/directory.hpp"
 #include "cuda_shim/memory/host_memory.hpp"
 #include "cuda_shim/memory/ipc.hpp"
 #include "cuda_shim/memory/options.hpp"
@@ -51,7 +52,8 @@ enum class Contents : std::uint8_t {
   kNone,  // compute memory, in part at least
 };
 
-// Any thread may call anything.
+// Any thread may call anything. Devices have the machine's numbers: who hides or reorders some
+// (CUDA_VISIBLE_DEVICES) translates.
 class Memory {
  public:
   // `machine` outlives it. Throws MemoryError.
@@ -70,7 +72,8 @@ class Memory {
   Result<Address> allocate(int device, std::uint64_t bytes);
   Result<PitchedAllocation> allocate_pitched(int device, std::uint64_t width_bytes,
                                              std::uint64_t rows);
-  // Frees what `allocate`, managed allocation and pools gave, by its first address. 0 is nothing.
+  // Frees what `allocate`, managed allocation and pools gave, by its first address: cudaFree and
+  // cudaFreeAsync take either. 0 is nothing.
   MemoryStatus free(Address address);
   // Makes an allocation of `allocate` control memory. kInvalidValue where it was copied to or from,
   // or filled: its contents would be lost.
@@ -86,6 +89,10 @@ class Memory {
   // The processes of the session that use the device.
   Result<std::vector<ProcessMemory>> processes(int device) const;
 
+  // From now on a CPU access to compute memory is reported before it ends the process
+  // (fatal_access.hpp). For one Memory a process.
+  void report_fatal_accesses() const;
+
   Pools& pools() { return pools_; }
   VirtualMemory& virtual_memory() { return virtual_memory_; }
   Ipc& ipc() { return ipc_; }
@@ -99,6 +106,7 @@ class Memory {
   // With the state's mutex held:
   Result<Address> allocate_locked(int device, std::uint64_t bytes, Residency residency);
   void free_device(const Allocation& allocation);
+  void free_any(Directory::Iterator allocation);
 
   const std::unique_ptr<State> state_;
   Pools pools_;

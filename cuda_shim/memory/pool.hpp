@@ -44,16 +44,15 @@ class Pools {
   Result<PoolId> default_pool(int device) const;
   // `max_bytes` 0: as much as the device has.
   Result<PoolId> create(int device, std::uint64_t max_bytes = 0);
-  // What is allocated stays, and memory returns as it is freed.
+  // Not a default pool. What is allocated stays, and memory returns as it is freed.
   MemoryStatus destroy(PoolId pool);
   // The pool that a device allocates from without one named.
   Result<PoolId> current(int device) const;
   MemoryStatus set_current(int device, PoolId pool);
   Result<int> device(PoolId pool) const;
 
+  // Freed with Memory::free.
   Result<Address> allocate(PoolId pool, std::uint64_t bytes);
-  // kInvalidPointer for what does not come from a pool.
-  MemoryStatus free(Address address);
 
   // Gives back unused memory until at most so much is reserved.
   MemoryStatus trim_to(PoolId pool, std::uint64_t keep_bytes);
@@ -73,8 +72,9 @@ class Pools {
 
   // With the state's mutex held:
   Pool* find(PoolId pool) const;
+  // Of all pools of the device.
   void release_unused(int device);
-  void free_locked(std::map<Address, Allocation>::iterator allocation);
+  void free_locked(const Allocation& allocation);
   void reset(int device);
 
   State& state_;

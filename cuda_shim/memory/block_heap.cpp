@@ -1,0 +1,47 @@
+#include "cuda_shim/memory/block_heap.hpp"
+
+#include <iterator>
+
+namespace warpserve::gpu {
+
+BlockHeap::~BlockHeap() {
+  for (const auto& [base, block] : blocks_) space_.release(base, block.bytes, residency_);
+}
+
+Result<Address> BlockHeap::allocate(std::uint64_t bytes, std::uint64_t may_grow_by) {
+  const std::uint64_t rounded = round_up(bytes, kAllocationUnitBytes);
+  for (auto& [base, block] : blocks_) {
+    if (block.ranges.free_bytes() < rounded) continue;
+    if (const auto address = block.ranges.take(rounded, kAllocationUnitBytes)) return *address;
+  }
+  const std::uint64_t grown = round_up(rounded, block_bytes_);
+  if (grown > may_grow_by) return MemoryStatus::kOutOfMemory;
+  const Result<Address> base = space_.acquire(grown, residency_);
+  if (!base.ok()) return base;
+  reserved_bytes_ += grown;
+  Block block{grown, RangeAllocator(base.value(), grown)};
+  const Address address = block.ranges.take(rounded, kAllocationUnitBytes).value();
+  blocks_.emplace(base.value(), std::move(block));
+  return address;
+}
+
+void BlockHeap::free(Address address, std::uint64_t bytes) {
+  Block& block = std::prev(blocks_.upper_bound(address))->second;
+  block.ranges.give(address, round_up(bytes, kAllocationUnitBytes));
+}
+
+void BlockHeap::release_unused(std::uint64_t keep_bytes) {
+  for (auto it = blocks_.begin(); it != blocks_.end();) {
+    const Block& block = it->second;
+    const bool unused = block.ranges.free_bytes() == block.bytes;
+    if (!unused || reserved_bytes_ < keep_bytes + block.bytes) {
+      ++it;
+      continue;
+    }
+    space_.release(it->first, block.bytes, residency_);
+    reserved_bytes_ -= block.bytes;
+    it = blocks_.erase(it);
+  }
+}
+
+}  // namespace warpserve::gpu
