@@ -34,7 +34,7 @@ void BlockHeap::release_unused(std::uint64_t keep_bytes) {
   for (auto it = blocks_.begin(); it != blocks_.end();) {
     const Block& block = it->second;
     const bool unused = block.ranges.free_bytes() == block.bytes;
-    if (!unused || reserved_bytes_ < keep_bytes + block.bytes) {
+    if (!unused || reserved_bytes_ - block.bytes < keep_bytes) {
       ++it;
       continue;
     }
