@@ -117,13 +117,13 @@ class CoreAgainstSpecification(RuleBasedStateMachine):
         )
 
     def add_member_to_both(self) -> int:
-        member = self.core.add_member("member")
+        member: int = self.core.add_member("member")
         assert member not in self.spec.members
         self.spec.members.add(member)
         return member
 
     def add_actor_to_both(self, member: int, kind: ActorKind, place: ActorPlace, order: int) -> int:
-        actor = self.core.add_actor(member, "actor", kind, place, order)
+        actor: int | None = self.core.add_actor(member, "actor", kind, place, order)
         if member not in self.spec.members:
             assert actor is None
             return 0  # an id that no actor ever has
@@ -189,7 +189,7 @@ class CoreAgainstSpecification(RuleBasedStateMachine):
 
     @rule(target=holds, member=members)
     def add_hold(self, member: int) -> int:
-        hold = self.core.add_hold(member)
+        hold: int | None = self.core.add_hold(member)
         if member not in self.spec.members:
             assert hold is None
             return 0  # an id that no hold ever has

@@ -94,7 +94,7 @@ def _rounds() -> Iterator[Figure]:
         row = json.loads(line)
         actors = row["actors"]
         name = "lone jump" if actors == 1 else f"round of {actors:,} actors"
-        yield Figure(f"{name}, barrier, ZeroMQ, median", row["us"], "us", bars.get(actors))
+        yield Figure(f"{name}, barrier, ZeroMQ, median", row["median_us"], "us", bars.get(actors))
 
 
 def _zmq_library() -> Path:

@@ -11,6 +11,9 @@ namespace {
 // culprit instead of looking on.
 constexpr int kMaxPasses = 4;
 
+// Below that, waking the second thread takes as long as it saves.
+constexpr std::size_t kWorthSharing = 16;
+
 const ProgramImage* image_of(const WatchedProcess& process) {
   return process.member_image ? &*process.member_image : nullptr;
 }
@@ -128,47 +131,67 @@ bool ProcessWatch::last_culprit_is_still_busy() {
 void ProcessWatch::refresh_hot_counters() {
   for (WatchedProcess& process : tree_.processes()) {
     for (WatchedThread& thread : process.threads) {
-      if (thread.is_hot()) note_counters(process, thread);
+      if (!thread.is_hot()) continue;
+      note_counters(process, thread, thread.read_counters(process.task_dir.get()));
     }
   }
   forget_the_gone();
 }
 
-// Those that ran lately first: they are the likeliest to run now.
+// Those that ran lately first: they are the likeliest to run now, and one that does ends the look.
 ProcessWatch::Pass ProcessWatch::pass() {
-  const Pass hot = pass_over(true);
-  if (hot == Pass::kBusy) return hot;
-  return std::max(hot, pass_over(false));
-}
-
-ProcessWatch::Pass ProcessWatch::pass_over(bool hot) {
+  std::vector<ThreadSeen> cold;
   Pass outcome = Pass::kQuiet;
   for (WatchedProcess& process : tree_.processes()) {
     for (WatchedThread& thread : process.threads) {
-      if (thread.is_hot() != hot) continue;
-      outcome = std::max(outcome, look_at(process, thread));
+      ThreadSeen seen{.process = &process, .thread = &thread};
+      if (!thread.is_hot()) {
+        cold.push_back(seen);
+        continue;
+      }
+      look_at(seen);
+      outcome = std::max(outcome, note(seen));
       if (outcome == Pass::kBusy) return outcome;
     }
   }
+  return std::max(outcome, pass_over(cold));
+}
+
+ProcessWatch::Pass ProcessWatch::pass_over(std::vector<ThreadSeen>& threads) {
+  if (threads.size() < kWorthSharing) {
+    std::ranges::for_each(threads, look_at);
+  } else {
+    shared_loop_.run(threads.size(), [&threads](std::size_t i) { look_at(threads[i]); });
+  }
+  Pass outcome = Pass::kQuiet;
+  for (const ThreadSeen& seen : threads) outcome = std::max(outcome, note(seen));
   return outcome;
 }
 
-ProcessWatch::Pass ProcessWatch::look_at(WatchedProcess& process, WatchedThread& thread) {
-  switch (thread.look(process.task_dir.get(), image_of(process))) {
+// Touches nothing but the thread itself: two threads may look at two of them at once.
+void ProcessWatch::look_at(ThreadSeen& seen) {
+  const int task_dir = seen.process->task_dir.get();
+  seen.sight = seen.thread->look(task_dir, image_of(*seen.process));
+  if (seen.sight == Sight::kAsleep) seen.counters = seen.thread->read_counters(task_dir);
+}
+
+ProcessWatch::Pass ProcessWatch::note(const ThreadSeen& seen) {
+  switch (seen.sight) {
     case Sight::kAsleep:
-      return note_counters(process, thread);
+      return note_counters(*seen.process, *seen.thread, seen.counters);
     case Sight::kGone:
-      note_gone(process, thread);
+      note_gone(*seen.process, *seen.thread);
       return Pass::kMoved;
     case Sight::kBusy:
       break;
   }
-  blame(process, thread, thread.reason());
+  blame(*seen.process, *seen.thread, seen.thread->reason());
   return Pass::kBusy;
 }
 
-ProcessWatch::Pass ProcessWatch::note_counters(WatchedProcess& process, WatchedThread& thread) {
-  switch (thread.read_counters(process.task_dir.get())) {
+ProcessWatch::Pass ProcessWatch::note_counters(WatchedProcess& process, const WatchedThread& thread,
+                                               Counters counters) {
+  switch (counters) {
     case Counters::kSame:
       return Pass::kQuiet;
     case Counters::kGone:

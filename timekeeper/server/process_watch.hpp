@@ -33,6 +33,7 @@
 #include <vector>
 
 #include "timekeeper/server/process_tree.hpp"
+#include "timekeeper/server/shared_loop.hpp"
 #include "timekeeper/server/watched_thread.hpp"
 
 namespace warpserve {
@@ -115,19 +116,27 @@ class ProcessWatch {
 
  private:
   enum class Pass : std::uint8_t { kQuiet, kMoved, kBusy };
+  struct ThreadSeen {
+    WatchedProcess* process;
+    WatchedThread* thread;
+    Sight sight = Sight::kBusy;
+    Counters counters = Counters::kChanged;  // read if it sleeps
+  };
 
   bool last_culprit_is_still_busy();
   void refresh_hot_counters();
   Pass pass();
-  Pass pass_over(bool hot);
-  Pass look_at(WatchedProcess& process, WatchedThread& thread);
-  Pass note_counters(WatchedProcess& process, WatchedThread& thread);
+  Pass pass_over(std::vector<ThreadSeen>& threads);
+  static void look_at(ThreadSeen& seen);
+  Pass note(const ThreadSeen& seen);
+  Pass note_counters(WatchedProcess& process, const WatchedThread& thread, Counters counters);
   void note_gone(WatchedProcess& process, const WatchedThread& thread);
   void blame(const WatchedProcess& process, const WatchedThread& thread, BusyReason reason);
   void forget_the_gone();
   void cool_down();
   void doubt(WatchedProcess& process);
 
+  SharedLoop shared_loop_;
   ProcessTree tree_;
   Busy culprit_;
   std::vector<std::pair<pid_t, pid_t>> gone_;  // in this look

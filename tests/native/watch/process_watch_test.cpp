@@ -496,7 +496,6 @@ TEST(thousands_of_threads) {
       }
       scene::sleep_for_ever();
     });
-    CHECK(busy_until(watch, [&](const Busy&) { return watch.thread_count() > 1'000; }).has_value());
     CHECK(settles(watch));
     CHECK_EQ(watch.thread_count(), 2'001U);
   });
