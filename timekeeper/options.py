@@ -53,7 +53,10 @@ class SessionOptions(BaseModel):
     spin_quantum_ns: Annotated[int, Field(ge=1, le=2**62)] = 1_000_000
     trace: Path | None = None
     listen: str | None = Field(
-        default=None, pattern=r"^tcp://[^\s]+:\d+$", description="tcp://ADDRESS:PORT"
+        default=None, pattern=r"^tcp://[^\s]+:(\d+|\*)$", description="tcp://ADDRESS:PORT"
+    )
+    advertise: str | None = Field(
+        default=None, description="the host that others connect to, where ADDRESS is a wildcard"
     )
 
     def epoch_ns(self) -> int:
@@ -81,4 +84,6 @@ class SessionOptions(BaseModel):
             flags.append(f"--trace={self.trace}")
         if self.listen is not None:
             flags.append(f"--listen={self.listen}")
+        if self.advertise is not None:
+            flags.append(f"--advertised-host={self.advertise}")
         return flags

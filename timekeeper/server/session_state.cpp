@@ -113,7 +113,7 @@ const char* word_for(Blocker blocker) {
     case Blocker::kHeld:
       return "a hold is out";
     case Blocker::kActorWithoutTarget:
-      return "an actor is at work";
+      return "an actor is at work, or there is none";
     case Blocker::kNoTarget:
       return "nobody waits for an instant";
     case Blocker::kHostTime:
