@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -67,7 +68,12 @@ Account::Account(const std::string& path) : pid_(getpid()) {
                       std::strerror(errno) + ". Is the session's folder still there?");
   }
   const Lock lock(fd_.get());
-  if (ftruncate(fd_.get(), sizeof(AccountFile)) != 0) {
+  struct stat found{};
+  const auto bytes = static_cast<off_t>(sizeof(AccountFile));
+  if (fstat(fd_.get(), &found) != 0 || (found.st_size != 0 && found.st_size != bytes)) {
+    throw MemoryError("The account of GPU memory, " + name + ", is something else.");
+  }
+  if (found.st_size == 0 && ftruncate(fd_.get(), bytes) != 0) {
     throw MemoryError("The account of GPU memory, " + name +
                       ", can't be written: " + std::strerror(errno));
   }
@@ -78,7 +84,7 @@ Account::Account(const std::string& path) : pid_(getpid()) {
                       ", can't be mapped: " + std::strerror(errno));
   }
   file_ = static_cast<AccountFile*>(at);
-  if (file_->magic == 0) {
+  if (found.st_size == 0) {
     file_->version = kVersion;
     file_->magic = kMagic;
   }

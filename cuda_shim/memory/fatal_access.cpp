@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <sched.h>
 #include <signal.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <array>
@@ -134,34 +135,53 @@ void fall_back_to_default(int signal) {
   sigaction(signal, &action, nullptr);
 }
 
-void chain(int signal, siginfo_t* info, void* context) {
+// What was installed before us, if anything was.
+bool call_previous(int signal, siginfo_t* info, void* context) {
   const struct sigaction& previous = signal == SIGSEGV ? previous_segv : previous_bus;
   if ((previous.sa_flags & SA_SIGINFO) != 0) {
     previous.sa_sigaction(signal, info, context);
-    return;
+    return true;
   }
-  const bool sent = info->si_code <= 0;
-  if (previous.sa_handler == SIG_IGN && sent) return;
-  if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
-    previous.sa_handler(signal);
-    return;
-  }
-  // A fault comes again when the handler returns; what was sent has to be sent again.
+  if (previous.sa_handler == SIG_DFL) return false;
+  // Only what was sent can be ignored.
+  if (previous.sa_handler == SIG_IGN) return info->si_code <= 0;
+  previous.sa_handler(signal);
+  return true;
+}
+
+// A fault comes again when the handler returns; what was sent has to be sent again.
+void end_by_default(int signal, const siginfo_t& info) {
   fall_back_to_default(signal);
-  if (sent) raise(signal);
+  if (info.si_code <= 0) raise(signal);
+}
+
+// Where in our ranges the CPU was; 0 where the signal is no matter of ours.
+//
+// A handler that was installed after ours (Python's faulthandler is such a one) dumps what it
+// knows, puts ours back and raises the signal again. What is delivered then has no address, but the
+// thread's context still tells its last fault (CR2).
+Address accessed_address(const siginfo_t& info, const ucontext_t& context) {
+  const bool raised_again = info.si_code == SI_TKILL && info.si_pid == getpid();
+  if (info.si_code <= 0 && !raised_again) return 0;
+  const Address address = raised_again ? static_cast<Address>(context.uc_mcontext.gregs[REG_CR2])
+                                       : address_of(info.si_addr);
+  return is_reserved_address(address) ? address : 0;
 }
 
 void on_fault(int signal, siginfo_t* info, void* context) {
   const int saved_errno = errno;
   const State* const state = reported_state.load();
-  const Address address = address_of(info->si_addr);
-  if (state == nullptr || info->si_code <= 0 || !is_reserved_address(address)) {
-    chain(signal, info, context);
-    errno = saved_errno;
-    return;
+  const Address address =
+      state == nullptr ? 0 : accessed_address(*info, *static_cast<const ucontext_t*>(context));
+  if (address != 0) {
+    write_report(*state, address);
+    end_by_default(signal, *info);
+    // It may know more: Python's faulthandler says which line it was.
+    call_previous(signal, info, context);
+  } else if (!call_previous(signal, info, context)) {
+    end_by_default(signal, *info);
   }
-  write_report(*state, address);
-  fall_back_to_default(signal);
+  errno = saved_errno;
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 // A CPU access to compute memory ends the process, and first says what was accessed.
 //
 // A fault at an address of ours writes a report to stderr: the allocation, the offset in it, and
-// where it was allocated. Then the signal has its default action. Other faults go to the handler
-// that was there before. A system call that is given such an address fails with EFAULT instead.
+// where it was allocated. The handler that was there before may add to it, then the signal has its
+// default action. Other faults go to the handler of before only. A system call that is given such
+// an address fails with EFAULT instead.
 #pragma once
 
 namespace warpserve::gpu {

@@ -1,6 +1,7 @@
 #include "cuda_shim/memory/account.hpp"
 
 #include <fstream>
+#include <string>
 
 #include "tests/native/gpu_memory/child_process.hpp"
 #include "tests/native/gpu_memory/fixture.hpp"
@@ -113,6 +114,9 @@ TEST(refuses_a_file_that_is_something_else) {
   } catch (const MemoryError& error) {
     CHECK(std::string(error.what()).find(path) != std::string::npos);
   }
+  std::string kept;
+  std::getline(std::ifstream(path), kept);
+  CHECK_EQ(kept, "this is no account");
   try {
     Account account("/nonexistent/account");
     CHECK(false);

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "tests/native/gpu_memory/fixture.hpp"
 
@@ -64,6 +65,31 @@ bool mentions(const Ending& ending, const std::string& part) {
 
 [[gnu::noipa]] char read_byte(Address address) {
   return *as<volatile char>(address);
+}
+
+struct sigaction before_the_dump;
+
+constexpr std::string_view kDump = "a dump\n";
+
+void dump(int) {
+  CHECK_EQ(write(STDERR_FILENO, kDump.data(), kDump.size()), static_cast<ssize_t>(kDump.size()));
+}
+
+// As Python's faulthandler does it.
+void dump_and_raise_again(int signal) {
+  dump(signal);
+  sigaction(signal, &before_the_dump, nullptr);
+  raise(signal);
+}
+
+void install_dump() {
+  static std::array<char, 64 * 1024> stack;
+  const stack_t alternate{.ss_sp = stack.data(), .ss_flags = 0, .ss_size = stack.size()};
+  sigaltstack(&alternate, nullptr);
+  struct sigaction action{};
+  action.sa_handler = dump_and_raise_again;
+  action.sa_flags = SA_NODEFER | SA_ONSTACK;
+  sigaction(SIGSEGV, &action, &before_the_dump);
 }
 
 void exit_with_seven(int) {
@@ -122,6 +148,39 @@ TEST(mapped_memory_without_access_is_named_as_such) {
   CHECK(mentions(ending, "cuMemSetAccess"));
 }
 
+TEST(a_handler_that_was_installed_later_does_not_hide_the_access) {
+  const Ending ending = ending_of([] {
+    Memory memory(small_machine(), small_options());
+    memory.report_fatal_accesses();
+    const Address address = allocate_the_weights(memory);
+    install_dump();
+    read_byte(address + 77);
+  });
+  CHECK(died_of(ending, SIGSEGV));
+  CHECK(mentions(ending, "a dump"));
+  CHECK(mentions(ending, "byte 77 of allocation 1"));
+  const Ending other = ending_of([] {
+    Memory memory(small_machine(), small_options());
+    memory.report_fatal_accesses();
+    install_dump();
+    read_byte(16);
+  });
+  CHECK(died_of(other, SIGSEGV));
+  CHECK_EQ(other.errors, "a dump\n");
+}
+
+TEST(a_handler_of_before_adds_to_the_report) {
+  const Ending ending = ending_of([] {
+    signal(SIGSEGV, dump);
+    Memory memory(small_machine(), small_options());
+    memory.report_fatal_accesses();
+    read_byte(allocate_the_weights(memory));
+  });
+  CHECK(died_of(ending, SIGSEGV));
+  CHECK(mentions(ending, "byte 0 of allocation 1"));
+  CHECK(mentions(ending, "a dump"));
+}
+
 TEST(other_faults_go_to_the_handler_of_before) {
   const Ending ending = ending_of([] {
     signal(SIGSEGV, exit_with_seven);
@@ -147,6 +206,13 @@ TEST(other_faults_without_a_handler_end_the_process) {
     kill(getpid(), SIGSEGV);
   });
   CHECK(died_of(sent, SIGSEGV));
+  const Ending ignored = ending_of([] {
+    signal(SIGSEGV, SIG_IGN);
+    Memory memory(small_machine(), small_options());
+    memory.report_fatal_accesses();
+    kill(getpid(), SIGSEGV);
+  });
+  CHECK_EQ(ignored.status, 0);
 }
 
 TEST(a_system_call_gets_an_error_instead) {
