@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -21,12 +22,16 @@ struct Reservation {
 };
 constexpr std::size_t kMostArenas = 1024;
 std::array<Reservation, kMostArenas> reservations;
+std::atomic<std::size_t> high_water{0};  // reservations from here on were never used
 
 bool announce(Address base, Address end) {
-  for (Reservation& reservation : reservations) {
+  for (std::size_t i = 0; i < kMostArenas; ++i) {
     Address free = 0;
-    if (!reservation.base.compare_exchange_strong(free, base)) continue;
-    reservation.end.store(end);
+    if (!reservations[i].base.compare_exchange_strong(free, base)) continue;
+    reservations[i].end.store(end);
+    std::size_t known = high_water.load();
+    while (known <= i && !high_water.compare_exchange_weak(known, i + 1)) {
+    }
     return true;
   }
   return false;
@@ -43,7 +48,8 @@ void withdraw(Address base) {
 }  // namespace
 
 bool is_reserved_address(Address address) {
-  return std::any_of(reservations.begin(), reservations.end(), [address](const Reservation& range) {
+  const auto end = reservations.begin() + static_cast<std::ptrdiff_t>(high_water.load());
+  return std::any_of(reservations.begin(), end, [address](const Reservation& range) {
     return address >= range.base.load() && address < range.end.load();
   });
 }

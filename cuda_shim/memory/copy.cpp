@@ -69,9 +69,9 @@ CopyRoute route_of(int to_device, int from_device) {
   return to_device == from_device ? CopyRoute::kWithinDevice : CopyRoute::kPeer;
 }
 
-// What its compute memory holds is no longer nothing.
-void touch(const Directory& directory, Address address) {
-  if (const Allocation* const found = directory.find(address)) found->touched = true;
+// For mark_control: what the memory should hold by now would be lost.
+void touch(const Range& range) {
+  if (range.first != nullptr) range.first->touched = true;
 }
 
 void move_row(const Directory& directory, Address to, Address from, std::uint64_t bytes) {
@@ -139,8 +139,8 @@ Result<CopyPlan> Copies::plan(const CopyBox& box, CopyKind kind) const {
   if (!kind_fits(kind, target.value().kind, source.value().kind)) {
     return MemoryStatus::kInvalidDirection;
   }
-  touch(state_.directory, to);
-  touch(state_.directory, from);
+  touch(target.value());
+  touch(source.value());
   plan.to_device_ = target.value().device;
   plan.from_device_ = source.value().device;
   plan.to_pageable_ = target.value().kind == MemoryKind::kUnregistered;
@@ -191,7 +191,7 @@ Result<FillPlan> Copies::plan_fill(const FillBox& box) const {
   const Result<Range> target = check_range(state_.directory, box.to, *bytes);
   if (!target.ok()) return target.status();
   if (!can_be_device(target.value().kind)) return MemoryStatus::kInvalidPointer;
-  touch(state_.directory, box.to);
+  touch(target.value());
   plan.device_ = target.value().device;
   return plan;
 }

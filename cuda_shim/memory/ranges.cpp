@@ -16,33 +16,41 @@ Piece piece_at(const Directory& directory, Address address, std::uint64_t bytes)
   return {next == nullptr ? bytes : std::min(bytes, next->base - address), true, nullptr};
 }
 
+namespace {
+
+// Registering part of host memory does not end it; mappings go on in the next one.
+bool goes_on(MemoryKind from, MemoryKind to) {
+  const auto is_of_host = [](MemoryKind kind) {
+    return kind == MemoryKind::kUnregistered || kind == MemoryKind::kRegistered;
+  };
+  return (is_of_host(from) && is_of_host(to)) ||
+         (from == MemoryKind::kMapped && to == MemoryKind::kMapped);
+}
+
+}  // namespace
+
 Result<Range> check_range(const Directory& directory, Address address, std::uint64_t bytes) {
   if (bytes > ~address) return MemoryStatus::kOutOfBounds;
-  const Allocation* const first = directory.find(address);
-  if (first == nullptr && (address == 0 || is_reserved_address(address))) {
+  Piece piece = piece_at(directory, address, bytes);
+  if (address == 0 || (piece.allocation == nullptr && !piece.real)) {
     return MemoryStatus::kInvalidPointer;
   }
-  const Range range = first == nullptr
-                          ? Range{}
-                          : Range{first->kind, is_host(first->kind) ? kNoDevice : first->device};
+  const Range range{.kind = kind_of(piece),
+                    .device = is_host(kind_of(piece)) ? kNoDevice : piece.allocation->device,
+                    .first = piece.allocation};
   const Address end = address + bytes;
-  for (Address at = address; at < end;) {
-    const Piece piece = piece_at(directory, at, end - at);
-    const MemoryKind kind =
-        piece.allocation == nullptr ? MemoryKind::kUnregistered : piece.allocation->kind;
+  for (Address at = address + piece.bytes;; at += piece.bytes) {
     if (piece.allocation != nullptr && !piece.allocation->accessible) {
       return MemoryStatus::kInvalidPointer;
     }
-    // Registering part of host memory does not end it; mappings go on in the next one.
-    const bool host = kind == MemoryKind::kUnregistered || kind == MemoryKind::kRegistered;
-    const bool began_in_host =
-        range.kind == MemoryKind::kUnregistered || range.kind == MemoryKind::kRegistered;
-    const bool goes_on = at == address || (host && began_in_host) ||
-                         (kind == MemoryKind::kMapped && range.kind == MemoryKind::kMapped);
-    if (piece.bytes == 0 || !goes_on) return MemoryStatus::kOutOfBounds;
-    at += piece.bytes;
+    if (at == end) break;
+    piece = piece_at(directory, at, end - at);
+    if (piece.bytes == 0 || !goes_on(range.kind, kind_of(piece))) {
+      return MemoryStatus::kOutOfBounds;
+    }
   }
-  if (bytes > 0 && first == nullptr && is_reserved_address(end - 1)) {
+  // Host memory that would reach into addresses of ours where nothing is.
+  if (bytes > 0 && piece.allocation == nullptr && is_reserved_address(end - 1)) {
     return MemoryStatus::kOutOfBounds;
   }
   return range;

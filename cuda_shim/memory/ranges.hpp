@@ -12,7 +12,8 @@ namespace warpserve::gpu {
 // A range in one place: host memory, one allocation, or mappings side by side.
 struct Range {
   MemoryKind kind = MemoryKind::kUnregistered;
-  int device = kNoDevice;  // kNoDevice for host memory
+  int device = kNoDevice;             // kNoDevice for host memory
+  const Allocation* first = nullptr;  // what it begins in; null for unregistered memory
 };
 
 // kInvalidPointer where nothing is, or nobody may access it; kOutOfBounds where it runs over its
@@ -26,5 +27,9 @@ struct Piece {
   const Allocation* allocation = nullptr;
 };
 Piece piece_at(const Directory& directory, Address address, std::uint64_t bytes);
+
+inline MemoryKind kind_of(const Piece& piece) {
+  return piece.allocation == nullptr ? MemoryKind::kUnregistered : piece.allocation->kind;
+}
 
 }  // namespace warpserve::gpu

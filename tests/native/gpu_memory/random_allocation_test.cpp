@@ -13,6 +13,7 @@ namespace {
 struct Known {
   std::uint64_t bytes = 0;
   int device = 0;
+  bool from_pool = false;
   char fill = 0;
 };
 
@@ -35,18 +36,18 @@ class Model {
     return address - candidate.first < candidate.second.bytes ? &candidate : nullptr;
   }
   std::uint64_t whole_blocks(int device) const {
-    std::uint64_t bytes = 0;
-    for (const auto& [base, known] : live_) {
-      if (known.device == device && known.bytes >= kBlock) bytes += round_up(known.bytes, kBlock);
-    }
-    return bytes;
+    return sum(kBlock, [device](const Known& known) {
+      return known.device == device && !known.from_pool && known.bytes >= kBlock;
+    });
   }
   std::uint64_t small_bytes(int device) const {
-    std::uint64_t bytes = 0;
-    for (const auto& [base, known] : live_) {
-      if (known.device == device && known.bytes < kBlock) bytes += round_up(known.bytes, 512);
-    }
-    return bytes;
+    return sum(512, [device](const Known& known) {
+      return known.device == device && !known.from_pool && known.bytes < kBlock;
+    });
+  }
+  std::uint64_t pooled_bytes(int device) const {
+    return sum(512,
+               [device](const Known& known) { return known.device == device && known.from_pool; });
   }
   const std::map<Address, Known>& live() const { return live_; }
   // Whatever was allocated at any time, or 0.
@@ -55,6 +56,15 @@ class Model {
   }
 
  private:
+  template <class Predicate>
+  std::uint64_t sum(std::uint64_t unit, Predicate counts) const {
+    std::uint64_t bytes = 0;
+    for (const auto& [base, known] : live_) {
+      if (counts(known)) bytes += round_up(known.bytes, unit);
+    }
+    return bytes;
+  }
+
   std::map<Address, Known> live_;
   std::vector<Address> past_;
 };
@@ -65,12 +75,17 @@ class Program {
 
   void run(int steps) {
     for (int step = 0; step < steps; ++step) {
-      switch (random_() % 4) {
+      switch (random_() % 8) {
         case 0:
+        case 1:
           allocate();
           break;
-        case 1:
+        case 2:
+        case 3:
           free();
+          break;
+        case 4:
+          memory_.pools().on_synchronize(static_cast<int>(random_() % 2));
           break;
         default:
           ask();
@@ -87,13 +102,15 @@ class Program {
                                                      kBlock - 1, kBlock, 4 * kMiB, 40 * kMiB};
     const std::uint64_t bytes = kSizes[random_() % kSizes.size()] + random_() % 3;
     const int device = static_cast<int>(random_() % 2);
-    const Result<Address> made = memory_.allocate(device, bytes);
+    const bool from_pool = random_() % 4 == 0;
+    const Result<Address> made =
+        from_pool ? memory_.pools().allocate(pool(device), bytes) : memory_.allocate(device, bytes);
     if (!made.ok()) {
       CHECK_EQ(made.status(), MemoryStatus::kOutOfMemory);
-      CHECK(free_bytes(memory_, device) < round_up(bytes, kBlock));
+      CHECK(free_bytes(memory_, device) < round_up(bytes, from_pool ? 32 * kMiB : kBlock));
       return;
     }
-    const Known known{bytes, device, static_cast<char>(random_())};
+    const Known known{bytes, device, from_pool, static_cast<char>(random_())};
     model_.add(made.value(), known);
     memory_.copies()
         .plan_fill(made.value(), static_cast<std::uint8_t>(known.fill), bytes)
@@ -134,10 +151,15 @@ class Program {
     CHECK_EQ(*as<char>(found->first + found->second.bytes - 1), found->second.fill);
   }
 
+  PoolId pool(int device) { return memory_.pools().default_pool(device).value(); }
+
   void check_figures() {
     for (int device = 0; device < 2; ++device) {
       const std::uint64_t used = kUsable - free_bytes(memory_, device);
-      const std::uint64_t shared = used - model_.whole_blocks(device);
+      const PoolAttributes pooled = memory_.pools().attributes(pool(device)).value();
+      CHECK_EQ(pooled.used_bytes, model_.pooled_bytes(device));
+      CHECK(pooled.reserved_bytes >= pooled.used_bytes);
+      const std::uint64_t shared = used - model_.whole_blocks(device) - pooled.reserved_bytes;
       CHECK_EQ(shared % kBlock, 0u);
       CHECK(shared >= model_.small_bytes(device));
       CHECK(model_.small_bytes(device) > 0 || shared == 0);
