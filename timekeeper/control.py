@@ -1,4 +1,4 @@
-"""The launcher's side of a Timekeeper's control socket (docs/protocol.md)."""
+"""The launcher's side of a Timekeeper's control socket (timekeeper/shared/contract.hpp)."""
 
 from __future__ import annotations
 
@@ -177,4 +177,6 @@ def _refusal(text: str) -> SessionError:
         return ProtocolMismatch(text)
     if "token" in text:
         return TokenRefused(text)
+    if "ended" in text:
+        return SessionEnded(text)
     return SessionError(text)

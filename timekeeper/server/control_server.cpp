@@ -147,6 +147,7 @@ void ControlServer::start() {
 
 void ControlServer::stop() {
   if (!thread_.joinable()) return;
+  events_.close();  // the thread may be waiting for an answer that nobody gives any more
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t bytes = write(stop_event_.get(), &one, sizeof one);
   thread_.join();
@@ -260,7 +261,11 @@ void ControlServer::serve(int socket_fd) {
     connection_ended(socket_fd);
     return;
   }
-  handle(found->second, std::move(*packet));
+  try {
+    handle(found->second, std::move(*packet));
+  } catch (const std::future_error&) {
+    refuse(found->second, "the session has ended");
+  }
 }
 
 bool ControlServer::token_matches(const ControlMessage& message) const {
@@ -320,7 +325,7 @@ void ControlServer::hello(Connection& connection) {
   std::promise<void> known;
   std::future<void> is_known = known.get_future();
   events_.push(ProcessJoined{connection.pid, std::move(known)});
-  is_known.wait();
+  is_known.get();
   reply(connection, message_of(ControlType::kWelcome), {memory_.clock_fd(), memory_.board_fd()});
 }
 

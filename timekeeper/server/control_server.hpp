@@ -33,7 +33,7 @@ class ControlServer {
   ControlServer& operator=(const ControlServer&) = delete;
 
   void start();
-  // No requests are served afterwards.
+  // For when nobody drains the events any more. No requests are served afterwards.
   void stop();
 
  private:

@@ -59,9 +59,18 @@ class EventQueue {
   void push(Event event) {
     {
       const std::lock_guard lock(mutex_);
+      if (closed_) return;
       events_.push_back(std::move(event));
     }
     wake_();
+  }
+
+  // Nobody drains it any more. What is in it or comes later is dropped, so that whoever waits for
+  // an answer gets std::future_error instead.
+  void close() {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    events_.clear();
   }
 
   bool empty() const {
@@ -78,6 +87,7 @@ class EventQueue {
   std::function<void()> wake_;
   mutable std::mutex mutex_;
   std::vector<Event> events_;
+  bool closed_ = false;
 };
 
 }  // namespace warpserve
