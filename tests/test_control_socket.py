@@ -1,4 +1,4 @@
-"""The control socket against clients that are broken or mean (docs/protocol.md)."""
+"""The control socket against clients that are broken or mean (timekeeper/shared/contract.hpp)."""
 
 from __future__ import annotations
 
