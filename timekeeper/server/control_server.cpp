@@ -15,12 +15,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <span>
 #include <utility>
 
 #include "timekeeper/server/errors.hpp"
 #include "timekeeper/server/host_clock.hpp"
 #include "timekeeper/server/procfs.hpp"
 #include "timekeeper/server/supervisor.hpp"
+#include "timekeeper/server/zmq/constant_time.hpp"
 
 namespace warpserve {
 
@@ -269,11 +271,8 @@ void ControlServer::serve(int socket_fd) {
 }
 
 bool ControlServer::token_matches(const ControlMessage& message) const {
-  unsigned char difference = 0;
-  for (std::size_t i = 0; i < kTokenBytes; ++i) {
-    difference = static_cast<unsigned char>(difference | (message.token[i] ^ token_[i]));
-  }
-  return difference == 0;
+  return equal_in_constant_time(std::as_bytes(std::span(message.token)),
+                                std::as_bytes(std::span(token_)));
 }
 
 void ControlServer::handle(Connection& connection, Packet packet) {
