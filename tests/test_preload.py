@@ -131,6 +131,14 @@ assert ws.ws_now_ns() == start + 7_000_000_000
     )
 
 
+def test_only_an_eventfd_wakes_an_event_loop(warpserve: Warpserve) -> None:
+    """A write to a full pipe would block the Timekeeper."""
+    script = API + "ws.ws_actor_arm(actor(), ws.ws_now_ns() + 1, os.pipe()[1])"
+    outcome = warpserve.run([sys.executable, "-c", script])
+    assert outcome.exit_code == 97
+    assert "the Timekeeper refused a wake-up descriptor: an eventfd is needed" in outcome.stderr
+
+
 def test_no_time_passes_while_a_hold_is_out(warpserve: Warpserve) -> None:
     run_api(
         warpserve,

@@ -14,6 +14,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <span>
 #include <utility>
@@ -113,6 +114,13 @@ int killing_signal(pid_t pid, int pidfd) {
   PidfdInfo info{.mask = kPidfdInfoExit};
   const bool told = ioctl(pidfd, kPidfdGetInfo, &info) == 0 && (info.mask & kPidfdInfoExit) != 0;
   return told ? signal_of(info.exit_code) : 0;
+}
+
+// A write to anything else, a full pipe say, could block the advance thread.
+bool is_eventfd(const Fd& fd) {
+  std::error_code error;
+  const std::string link = "/proc/self/fd/" + std::to_string(fd.get());
+  return std::filesystem::read_symlink(link, error) == "anon_inode:[eventfd]";
 }
 
 Fd memfd_with(const std::string& text) {
@@ -335,6 +343,7 @@ void ControlServer::take_wake_descriptor(Connection& connection, Packet& packet)
       memory_.board().slots()[slot].pid.load() != static_cast<std::uint32_t>(connection.pid)) {
     return refuse(connection, "slot " + std::to_string(slot) + " is not this process's");
   }
+  if (!is_eventfd(packet.descriptors[0])) return refuse(connection, "an eventfd is needed");
   wake_descriptors_.put(slot, std::move(packet.descriptors[0]));
   reply(connection, message_of(ControlType::kDone));
 }
