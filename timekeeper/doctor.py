@@ -45,7 +45,6 @@ def examine() -> list[Finding]:
         _platform,
         _futex_waitv,
         _thread_states,
-        _other_threads_states,
         _soft_interrupts,
         _native_parts,
         _zeromq,
@@ -86,29 +85,17 @@ def _futex_waitv() -> Finding:
 
 def _thread_states() -> Finding:
     task = Path("/proc/self/task") / str(os.getpid())
-    missing = [name for name in ("stat", "schedstat", "wchan") if not (task / name).exists()]
+    files = ("stat", "schedstat", "wchan", "syscall")
+    missing = [name for name in files if not (task / name).exists()]
     if missing:
         return Finding(
             what="thread states",
             verdict=Verdict.BROKEN,
             detail=f"/proc/PID/task/TID/{missing[0]} is missing",
-            remedy="mount /proc, with a kernel that has CONFIG_SCHED_INFO and CONFIG_KALLSYMS",
+            remedy="mount /proc, with a kernel that has CONFIG_SCHED_INFO, CONFIG_KALLSYMS and "
+            "CONFIG_HAVE_ARCH_TRACEHOOK",
         )
     return Finding(what="thread states", verdict=Verdict.OK, detail="readable in /proc")
-
-
-def _other_threads_states() -> Finding:
-    """Which system call a thread sleeps in may be read by tracers only."""
-    if (Path("/proc/self/task") / str(os.getpid()) / "syscall").exists():
-        return Finding(
-            what="host-time sleepers", verdict=Verdict.OK, detail="static binaries' sleeps are seen"
-        )
-    return Finding(
-        what="host-time sleepers",
-        verdict=Verdict.LIMITED,
-        detail="/proc/PID/task/TID/syscall is missing: time may pass while a static binary sleeps",
-        remedy="use a kernel with CONFIG_HAVE_ARCH_TRACEHOOK",
-    )
 
 
 def _soft_interrupts() -> Finding:

@@ -85,9 +85,9 @@ void require_thread_file(const char* name, const char* option) {
   const std::string path = std::string("/proc/thread-self/") + name;
   const auto text = read_proc_file(AT_FDCWD, path);
   if (text && !text->empty() && *text != "0 0 0\n") return;
-  throw UsageError("--guard settle needs " + path +
-                   ", which this kernel or sandbox does not give (" + option +
-                   "); use --guard barrier");
+  throw UsageError("a session needs " + path +
+                   ", which this kernel or sandbox does not give; use a kernel with " + option +
+                   ", outside of such a sandbox");
 }
 
 bool handles_soft_interrupts(const TaskStat& stat) {
@@ -103,7 +103,7 @@ ProcessTree::ProcessTree(pid_t timekeeper, ChildrenFrom children)
   require_thread_file("schedstat", "CONFIG_SCHED_INFO");
   require_thread_file("wchan", "CONFIG_KALLSYMS");
   require_thread_file("syscall", "CONFIG_HAVE_ARCH_TRACEHOOK");
-  if (read_creation_mark().empty()) throw UsageError("--guard settle needs /proc/loadavg");
+  if (read_creation_mark().empty()) throw UsageError("a session needs /proc/loadavg; mount /proc whole");
   has_children_files_ = children == ChildrenFrom::kBestOfKernel &&
                         read_proc_file(AT_FDCWD, "/proc/thread-self/children").has_value();
   find_soft_interrupt_threads();
@@ -327,7 +327,6 @@ void ProcessTree::find_soft_interrupt_threads() {
     if (!stat || !handles_soft_interrupts(*stat)) continue;
     process.threads.emplace_back(pid, WatchedThread::Kind::kKernel);
     processes_.push_back(std::move(process));
-    sees_soft_interrupts_ = true;
   }
 }
 

@@ -90,8 +90,6 @@ class ProcessTree {
   // Drops threads, given as (pid, tid), that have ended.
   void forget(const std::vector<std::pair<pid_t, pid_t>>& gone);
 
-  bool sees_soft_interrupts() const { return sees_soft_interrupts_; }
-
  private:
   std::vector<bool> select(const std::string& mark) const;
   void list_once(const std::string& mark, const std::vector<bool>& selected);
@@ -110,7 +108,6 @@ class ProcessTree {
   Fd timekeeper_task_dir_;
   Listing timekeeper_listing_;
   bool has_children_files_ = false;
-  bool sees_soft_interrupts_ = false;
   bool must_list_ = true;
   ProcFile loadavg_;
   std::vector<WatchedProcess> processes_;

@@ -110,10 +110,6 @@ class ProcessWatch {
 
   std::size_t thread_count() const;
 
-  // False where the kernel's soft-interrupt threads are out of sight, in a pid namespace: data on
-  // loopback may then be on its way although all sleep.
-  bool sees_soft_interrupts() const { return tree_.sees_soft_interrupts(); }
-
  private:
   enum class Pass : std::uint8_t { kQuiet, kMoved, kBusy };
   struct ThreadSeen {
