@@ -103,7 +103,8 @@ ProcessTree::ProcessTree(pid_t timekeeper, ChildrenFrom children)
   require_thread_file("schedstat", "CONFIG_SCHED_INFO");
   require_thread_file("wchan", "CONFIG_KALLSYMS");
   require_thread_file("syscall", "CONFIG_HAVE_ARCH_TRACEHOOK");
-  if (read_creation_mark().empty()) throw UsageError("a session needs /proc/loadavg; mount /proc whole");
+  if (read_creation_mark().empty())
+    throw UsageError("a session needs /proc/loadavg; mount /proc whole");
   has_children_files_ = children == ChildrenFrom::kBestOfKernel &&
                         read_proc_file(AT_FDCWD, "/proc/thread-self/children").has_value();
   find_soft_interrupt_threads();
