@@ -345,7 +345,11 @@ void AdvanceLoop::add_remote_state(SessionState& state) const {
   }
   for (const RemoteActor& actor : remote_->actors()) {
     if (!actor.target) continue;
-    state.waiting.push_back({actor.member.value, actor.actor.value, actor.name, *actor.target});
+    state.waiting.push_back({.pid = actor.member.value,
+                             .tid = actor.actor.value,
+                             .label = actor.name,
+                             .target = *actor.target,
+                             .remote = true});
   }
   for (const MemberId member : remote_->holders()) {
     state.holders.push_back("remote member " + std::to_string(member.value));

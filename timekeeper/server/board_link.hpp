@@ -22,6 +22,7 @@ struct WaitingThread {
   std::uint32_t tid;  // or the remote actor's number
   std::string label;
   VirtualTime target;
+  bool remote = false;
 };
 
 class BoardLink {

@@ -80,10 +80,20 @@ void write_audit(JsonWriter& json, const SessionState& state) {
 std::string thread_line(const ThreadState& thread, const std::vector<WaitingThread>& waiting) {
   std::string text = "    thread " + std::to_string(thread.tid) + " " + thread.name + " waits in ";
   const auto timed = std::ranges::find_if(
-      waiting, [&](const WaitingThread& wait) { return wait.tid == thread.tid; });
+      waiting, [&](const WaitingThread& wait) { return !wait.remote && wait.tid == thread.tid; });
   return text + (timed == waiting.end()
                      ? thread.in + ", without a deadline\n"
                      : timed->label + " until " + in_seconds(timed->target.ns()) + "\n");
+}
+
+std::string remote_lines(const MemberState& member, const std::vector<WaitingThread>& waiting) {
+  std::string text;
+  for (const WaitingThread& wait : waiting) {
+    if (!wait.remote || wait.pid != member.id) continue;
+    text += "    actor " + std::to_string(wait.tid) + " " + wait.label + " waits until " +
+            in_seconds(wait.target.ns()) + "\n";
+  }
+  return text;
 }
 
 }  // namespace
@@ -171,6 +181,7 @@ std::string stall_report(const SessionState& state) {
     text += member.remote ? "  remote member " : "  process ";
     text += std::to_string(member.id) + " " + member.name + "\n";
     for (const ThreadState& thread : member.threads) text += thread_line(thread, state.waiting);
+    if (member.remote) text += remote_lines(member, state.waiting);
   }
   if (state.blocker == Blocker::kNoTarget) {
     text += "  To wait for what comes from outside of the session, run with --on-stall=wait.\n";
