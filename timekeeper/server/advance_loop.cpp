@@ -270,8 +270,8 @@ timespec AdvanceLoop::host_deadline(HostDuration longest) const {
   const auto next = core_.next_target();
   if (options_.mode != ClockMode::kExact && next) {
     const VirtualDuration ahead = *next - virtual_now(memory_.clock());
-    deadline = std::min(deadline,
-                        host_now() + HostDuration::from_ns(std::max<std::int64_t>(0, ahead.ns())));
+    const auto host_ahead = HostDuration::from_ns(std::max<std::int64_t>(0, ahead.ns()));
+    deadline = std::min(deadline, host_now().saturating_add(host_ahead));
   }
   return to_timespec(deadline);
 }
