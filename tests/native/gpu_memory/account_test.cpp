@@ -93,6 +93,29 @@ TEST(a_kill_at_any_moment_leaves_the_account_usable) {
   }
 }
 
+TEST(processes_that_charge_at_once_never_exceed_the_limit) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("account");
+  const ChildProcess::Body charge_often = [&path](const Pipe& from_parent, const Pipe& to_parent) {
+    Account account(path);
+    to_parent.send(true);
+    from_parent.receive<bool>();
+    for (int round = 0; round < 500; ++round) {
+      if (!account.charge(0, 40, 100)) continue;
+      const std::uint64_t used = account.used_bytes(0);
+      CHECK(used == 40 || used == 80);
+      account.give_back(0, 40);
+    }
+  };
+  ChildProcess first(charge_often);
+  ChildProcess second(charge_often);
+  ChildProcess third(charge_often);
+  for (const ChildProcess* child : {&first, &second, &third}) child->receive<bool>();
+  for (const ChildProcess* child : {&first, &second, &third}) child->send(true);
+  for (ChildProcess* child : {&first, &second, &third}) CHECK_EQ(child->wait(), 0);
+  CHECK_EQ(Account(path).used_bytes(0), 0u);
+}
+
 TEST(a_forked_child_has_no_part_in_it) {
   Account account("");
   CHECK(account.charge(0, 50, 100));

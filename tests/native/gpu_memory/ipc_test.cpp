@@ -77,6 +77,27 @@ TEST(compute_memory_is_opened_without_bytes) {
   CHECK_STATUS(memory.ipc().open(handle).status(), kInvalidHandle);
 }
 
+TEST(what_is_open_outlives_a_maker_that_is_killed) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("gpu-memory");
+  ChildProcess maker([&path](const Pipe&, const Pipe& to_parent) {
+    Memory memory(small_machine(), small_options(path));
+    const ControlScope scope;
+    const Address address = memory.allocate(0, 10 * kMiB).value();
+    as<int>(address)[1'000'000] = 42;
+    to_parent.send(memory.ipc().get_handle(address).value());
+    pause();
+  });
+  Memory memory(small_machine(), small_options(path));
+  const auto handle = maker.receive<IpcHandle>();
+  const Address address = memory.ipc().open(handle).value();
+  maker.kill_and_reap();
+  CHECK_EQ(as<int>(address)[1'000'000], 42);
+  CHECK_STATUS(memory.ipc().open(handle).status(), kInvalidHandle);
+  CHECK_EQ(free_bytes(memory), kUsable);
+  CHECK_STATUS(memory.ipc().close(address), kOk);
+}
+
 TEST(wrong_handles_are_errors) {
   Memory memory(small_machine(), small_options());
   const Address address = memory.allocate(0, 100).value();
