@@ -1,6 +1,5 @@
 #include "timekeeper/server/supervisor.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -11,13 +10,12 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
-#include <string_view>
 
 #include "timekeeper/server/errors.hpp"
 #include "timekeeper/server/host_clock.hpp"
+#include "timekeeper/server/procfs.hpp"
 
 namespace warpserve {
 
@@ -83,35 +81,14 @@ void restore_signals() {
   _exit(127);
 }
 
-struct ProcessStat {
-  pid_t parent;
-  char state;
-};
-
-std::optional<ProcessStat> process_stat(pid_t pid) {
-  const std::string path = "/proc/" + std::to_string(pid) + "/stat";
-  const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  char text[512];
-  const ssize_t bytes = fd.valid() ? read(fd.get(), text, sizeof text - 1) : -1;
-  if (bytes <= 0) return std::nullopt;
-  text[bytes] = '\0';
-  const char* after_name = strrchr(text, ')');
-  ProcessStat stat{};
-  if (after_name == nullptr || sscanf(after_name, ") %c %d", &stat.state, &stat.parent) != 2) {
-    return std::nullopt;
-  }
-  return stat;
-}
-
 std::map<pid_t, pid_t> parents_of_live_processes() {
+  const Fd proc(open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  std::vector<pid_t> pids;
+  if (!proc.valid() || !list_numbers(proc.get(), pids)) throw os_error("cannot list /proc");
   std::map<pid_t, pid_t> parents;
-  const std::unique_ptr<DIR, int (*)(DIR*)> proc(opendir("/proc"), closedir);
-  if (!proc) throw os_error("opendir of /proc");
-  while (const dirent* entry = readdir(proc.get())) {
-    pid_t pid = 0;
-    const char* name = entry->d_name;
-    if (std::from_chars(name, name + strlen(name), pid).ec != std::errc{}) continue;
-    const auto stat = process_stat(pid);
+  for (const pid_t pid : pids) {
+    const auto text = read_proc_file(proc.get(), std::to_string(pid) + "/stat");
+    const auto stat = text ? parse_task_stat(*text) : std::nullopt;
     if (stat && stat->state != 'Z' && stat->state != 'X') parents[pid] = stat->parent;
   }
   return parents;
