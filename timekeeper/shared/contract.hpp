@@ -4,7 +4,7 @@
 //   Board      slots that members write and the Timekeeper fires: who waits until when.
 //
 // Raise kContractVersion whenever a field moves or changes its meaning. A member with another
-// version is refused at the handshake (docs/protocol.md), before it maps anything.
+// version is refused at the handshake on the control socket, before it maps anything.
 #pragma once
 
 #include <cstddef>
@@ -153,7 +153,7 @@ enum class ControlType : std::uint32_t {
   // Anybody of the same user with the token. Reply: kStatusReply with a memfd that holds JSON.
   kStatus = 9,
   kStatusReply = 10,
-  // Ends the session: members are terminated, the folder is removed. `text` says why.
+  // Ends the session: members are terminated, the folder is removed.
   kEnd = 11,
 };
 

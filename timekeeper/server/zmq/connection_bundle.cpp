@@ -23,7 +23,7 @@ std::string trimmed(const std::string& text) {
   return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
-// One `key = "value"`; the values that we write need no escapes.
+// One `key = 'value'`: a literal string of TOML, which knows no escapes.
 std::pair<std::string, std::string> parse_line(const std::string& line, const std::string& where) {
   const auto equals = line.find('=');
   const std::string value = equals == std::string::npos ? "" : trimmed(line.substr(equals + 1));
