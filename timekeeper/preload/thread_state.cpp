@@ -54,7 +54,7 @@ SlotOwner claim_slot(SlotKind kind) {
   const auto slot = SlotOwner::claim_any(*member.board, member.pid, own_state().tid, kind);
   if (!slot) {
     die("all ", static_cast<long>(member.board->capacity),
-        " slots of the session are taken: give warpserve run a larger --slots");
+        " slots of the session are taken: let fewer threads wait at a time");
   }
   return *slot;
 }
