@@ -6,9 +6,7 @@ WarpserveError
 └── SessionError
     ├── SessionEnded         the Timekeeper is gone, or the session has ended
     ├── ProtocolMismatch     Timekeeper and client are of different versions
-    ├── TokenRefused         the token is not this session's
-    ├── MemberDied           a member that was needed has died
-    └── StallError           nothing can happen any more
+    └── TokenRefused         the token is not this session's
 """
 
 
@@ -38,11 +36,3 @@ class ProtocolMismatch(SessionError):
 
 class TokenRefused(SessionError):
     """The token is not this session's."""
-
-
-class MemberDied(SessionError):
-    """A member that was needed has died."""
-
-
-class StallError(SessionError):
-    """Nothing can happen any more."""
