@@ -79,12 +79,12 @@ timer_t id_of(TimerIndex index) {
 
 bool is_ours(timer_t id, TimerIndex& index) {
   const std::intptr_t offset = reinterpret_cast<std::intptr_t>(id) - kFirstTimerId;
-  if (offset < 0 || offset > 0xffff) return false;
+  if (offset < 0 || offset >= kMaxTimers) return false;
   index = static_cast<TimerIndex>(offset);
   return has_timer(index);
 }
 
-std::atomic<int> clocks_of_timers[1024];
+std::atomic<int> clocks_of_timers[kMaxTimers];
 
 bool action_of(const sigevent* event, TimerAction& action) {
   if (event == nullptr) {

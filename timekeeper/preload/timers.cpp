@@ -19,7 +19,6 @@ namespace warpserve {
 
 namespace {
 
-constexpr int kMaxTimers = 1024;
 constexpr std::size_t kAgentStackBytes = 128 * 1024;
 
 struct Timer {

@@ -14,6 +14,7 @@
 namespace warpserve {
 
 using TimerIndex = int;
+inline constexpr int kMaxTimers = 1024;  // indices are below
 
 // What happens when a timer is due.
 struct TimerAction {
