@@ -152,6 +152,7 @@ Options parse_options(int argc, char** argv) {
   for (int flag = 0; (flag = getopt_long(argc, argv, "", kFlags, nullptr)) != -1;) {
     apply(options, flag);
   }
+  if (optind < argc) throw UsageError(std::string("unexpected argument ") + argv[optind]);
   if (options.folder.empty()) throw UsageError("--folder is needed");
   if (options.listen && options.zmq_library.empty()) {
     throw UsageError("--listen needs --zmq-library");
