@@ -55,8 +55,7 @@ int ws_mode(void);
 /* 1 once the session is over. */
 int ws_ended(void);
 
-/* --- The clock ---------------------------------------------------------------------------------
- */
+/* --- The clock -------------------------------------------------------------------------------- */
 
 /* Outside a session: -1. Does not count as an idle clock read. */
 int64_t ws_now_ns(void);
@@ -66,8 +65,7 @@ int64_t ws_monotonic_base_ns(void);
 /* The host's CLOCK_MONOTONIC, in a member, too. */
 int64_t ws_host_now_ns(void);
 
-/* --- Actors ------------------------------------------------------------------------------------
- */
+/* --- Actors ----------------------------------------------------------------------------------- */
 
 /* Whoever knows when its next action completes. One wait at a time; the barrier waits for each
  * actor to be in one. `label` (at most 23 bytes are kept) is what `warpserve status` shows. */
@@ -94,8 +92,7 @@ int ws_actor_disarm(ws_actor* actor);
 /* The actor must not be waiting in another thread. Null is allowed. */
 void ws_actor_destroy(ws_actor* actor);
 
-/* --- Holds -------------------------------------------------------------------------------------
- */
+/* --- Holds ------------------------------------------------------------------------------------ */
 
 /* Virtual time does not advance until the hold is released (or its process has died). */
 int ws_hold_create(const char* label, ws_hold** hold);
