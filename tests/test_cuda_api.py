@@ -26,12 +26,26 @@ from warpserve.cuda_shim.api.model import (
     Entry,
     ListError,
     Parameter,
+    Treatment,
     split_parameters,
 )
 
 ROOT = Path(__file__).parents[1]
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
 API = Api.load()
+# Nothing is written by hand: what the generated sources are alone.
+STUBS = replace(
+    API,
+    entries={
+        id: [
+            replace(entry, treatment=Treatment.UNSUPPORTED)
+            if entry.treatment is Treatment.IMPLEMENTED
+            else entry
+            for entry in entries
+        ]
+        for id, entries in API.entries.items()
+    },
+)
 
 
 def compile_cpp(source: Path, *flags: str) -> Path:
@@ -53,7 +67,7 @@ class Built:
         self.major = major
         self.folder = folder
         self.library = folder / "libvirtual.so"
-        sources = [p for p in write_sources(API, major, folder) if p.suffix == ".cpp"]
+        sources = [p for p in write_sources(STUBS, major, folder) if p.suffix == ".cpp"]
         runtime = Path(shutil.copy(ROOT / "cuda_shim/api/unsupported.cpp", folder))
         with ThreadPoolExecutor(2) as pool:
             objects = list(pool.map(lambda p: compile_cpp(p, f"-I{folder}"), [*sources, runtime]))
@@ -227,27 +241,27 @@ def test_structures_are_as_large_as_in_the_headers(tmp_path: Path) -> None:
 
 def test_list_and_built_library_agree(built: Built) -> None:
     faults = [
-        *check.check_generated(API, built.major, built.folder),
-        *check.check_library(API, built.major, built.library),
+        *check.check_generated(STUBS, built.major, built.folder),
+        *check.check_library(STUBS, built.major, built.library),
     ]
     assert faults == []
 
 
 def test_an_unsupported_call_names_itself_and_what_to_do_and_fails(built: Built) -> None:
-    done = built.run("print(lib.cublasSgemm_v2(), lib.cublasSgemm_v2())")
+    done = built.run("print(lib.cublasSsyrk_v2(), lib.cublasSsyrk_v2())")
     assert done.stdout == "15 15\n"
-    assert done.stderr.count("cublasSgemm_v2 (cuBLAS) was called from") == 1
+    assert done.stderr.count("cublasSsyrk_v2 (cuBLAS) was called from") == 1
     assert API.libraries["cublas"].advice in done.stderr
 
 
 def test_a_policy_makes_unsupported_calls_warnings(built: Built) -> None:
-    done = built.run("print(lib.cublasSgemm_v2())", WARPSERVE_UNSUPPORTED="warn")
+    done = built.run("print(lib.cublasSsyrk_v2())", WARPSERVE_UNSUPPORTED="warn")
     assert done.stdout == "0\n"
     assert "succeeds without effect" in done.stderr
 
 
 def test_an_unknown_policy_ends_the_process(built: Built) -> None:
-    done = built.run("lib.cublasSgemm_v2()", WARPSERVE_UNSUPPORTED="perhaps")
+    done = built.run("lib.cublasSsyrk_v2()", WARPSERVE_UNSUPPORTED="perhaps")
     assert done.returncode < 0
     assert "say error or warn" in done.stderr
 

@@ -191,13 +191,15 @@ class Library:
         """The file that defines an implemented entry point, relative to ``cuda_shim/``.
 
         It is named after the first word of the name without the library's prefix
-        (``cuStreamWaitEvent``: ``cuda/stream.cpp``), unless ``files`` gives that word a home.
+        (``cuStreamWaitEvent``: ``cuda/stream.cpp``), unless ``files`` gives a home to what the
+        name begins with; of several beginnings the longest counts.
         """
         word = re.search(r"[A-Z][a-z0-9]*", entry.name)
         if not word:
             raise ListError(f"{entry.name} has no word to name a file after")
-        stem = word[0].lower()
-        return f"{self.id}/{self.files.get(stem, stem)}.cpp"
+        rest = entry.name[word.start() :]
+        beginning = max(filter(rest.startswith, self.files), key=len, default="")
+        return f"{self.id}/{self.files.get(beginning, word[0].lower())}.cpp"
 
     def owns(self, symbol: str) -> bool:
         """Whether the name looks like one of this library's entry points."""

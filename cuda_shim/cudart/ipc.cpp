@@ -1,0 +1,29 @@
+#include <bit>
+#include <cstring>
+
+#include "cuda_shim/entry/memory.hpp"
+#include "cuda_shim/entry/runtime.hpp"
+
+using namespace warpserve::gpu;
+
+std::uint32_t cudaIpcGetMemHandle(void* handle, void* address) {
+  return runtime_call([&] {
+    require(handle != nullptr);
+    const IpcHandle made = value_of(process_memory().ipc().get_handle(address_of(address)));
+    std::memcpy(handle, made.data(), made.size());
+  });
+}
+
+std::uint32_t cudaIpcOpenMemHandle(void** address,
+                                   warpserve::cuda_shim::abi::cudaIpcMemHandle_t handle,
+                                   std::uint32_t) {
+  return runtime_call([&] {
+    require(address != nullptr);
+    current_device();
+    *address = pointer(value_of(process_memory().ipc().open(std::bit_cast<IpcHandle>(handle))));
+  });
+}
+
+std::uint32_t cudaIpcCloseMemHandle(void* address) {
+  return runtime_call([&] { expect(process_memory().ipc().close(address_of(address))); });
+}

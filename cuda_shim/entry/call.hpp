@@ -1,0 +1,67 @@
+// How an entry point is entered and left: exceptions become codes, the runtime remembers its last
+// error, the driver insists on cuInit.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "cuda_shim/entry/error.hpp"
+#include "cuda_shim/entry/process.hpp"
+
+namespace warpserve::gpu {
+
+// The code of the exception that is being handled; what is not the caller's fault is also said on
+// standard error, once.
+Error error_of_current_exception() noexcept;
+
+inline Error error_of(Error error) {
+  return error;
+}
+
+// A body returns nothing, a Status or an Error.
+template <class Body>
+Error guarded(const Body& body) noexcept {
+  try {
+    if constexpr (std::is_void_v<decltype(body())>) {
+      body();
+      return Error::kSuccess;
+    } else {
+      return error_of(body());
+    }
+  } catch (...) {
+    return error_of_current_exception();
+  }
+}
+
+// Of the runtime, which initialises the driver.
+template <class Body>
+std::uint32_t runtime_call(const Body& body) noexcept {
+  mark_driver_initialized();
+  const Error error = guarded(body);
+  if (error != Error::kSuccess) Thread::get().last_error = error;
+  return static_cast<std::uint32_t>(error);
+}
+
+// Of the driver.
+template <class Body>
+std::uint32_t driver_call(const Body& body) noexcept {
+  return static_cast<std::uint32_t>(guarded([&] {
+    require(is_driver_initialized(), Error::kNotInitialized);
+    return body();
+  }));
+}
+
+// A call with a stream, in both its forms: `kDefaultStream` says what its null stream is.
+#define WARPSERVE_STREAM_CALL(call, name, per_thread_name, parameters, ...)                     \
+  std::uint32_t name parameters {                                                               \
+    [[maybe_unused]] constexpr auto kDefaultStream = warpserve::gpu::DefaultStream::kLegacy;    \
+    return call([&] { __VA_ARGS__ });                                                           \
+  }                                                                                             \
+  std::uint32_t per_thread_name parameters {                                                    \
+    [[maybe_unused]] constexpr auto kDefaultStream = warpserve::gpu::DefaultStream::kPerThread; \
+    return call([&] { __VA_ARGS__ });                                                           \
+  }
+
+enum class DefaultStream { kLegacy, kPerThread };
+
+}  // namespace warpserve::gpu

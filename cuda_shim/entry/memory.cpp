@@ -1,0 +1,121 @@
+#include "cuda_shim/entry/memory.hpp"
+
+#include "cuda_shim/time/capture.hpp"
+#include "cuda_shim/time/context.hpp"
+
+namespace warpserve::gpu {
+namespace {
+
+// Of the runtime only.
+constexpr Error kInvalidPitch{12};
+constexpr Error kInvalidCopyDirection{21};
+constexpr Error kDeviceUninitialized{201};
+
+bool blocks(const CopyPlan& plan, Blocking blocking) {
+  if (plan.to_pageable()) return true;
+  const bool within_devices =
+      plan.route() == CopyRoute::kWithinDevice || plan.route() == CopyRoute::kPeer;
+  return blocking == Blocking::kYes && !within_devices;
+}
+
+Context& context_of_physical(int physical) {
+  return Process::get().device(ordinal_of(physical)).time;
+}
+
+}  // namespace
+
+Error error_of(MemoryStatus status) {
+  switch (status) {
+    case MemoryStatus::kOk:
+      return Error::kSuccess;
+    case MemoryStatus::kOutOfMemory:
+      return Error::kOutOfMemory;
+    case MemoryStatus::kInvalidValue:
+    case MemoryStatus::kInvalidPointer:
+    case MemoryStatus::kOutOfBounds:
+      return Error::kInvalidValue;
+    case MemoryStatus::kInvalidDevice:
+      return Error::kInvalidDevice;
+    case MemoryStatus::kInvalidPitch:
+      return kInvalidPitch;
+    case MemoryStatus::kInvalidDirection:
+      return kInvalidCopyDirection;
+    case MemoryStatus::kInvalidHandle:
+      return Error::kInvalidHandle;
+    case MemoryStatus::kSameProcess:
+      return kDeviceUninitialized;
+    case MemoryStatus::kAlreadyRegistered:
+      return Error::kHostMemoryAlreadyRegistered;
+    case MemoryStatus::kNotRegistered:
+      return Error::kHostMemoryNotRegistered;
+    case MemoryStatus::kNotSupported:
+      return Error::kNotSupported;
+  }
+  return Error::kUnknown;
+}
+
+int ordinal_of(int physical) {
+  Process& process = Process::get();
+  for (int i = 0; i < process.device_count(); ++i) {
+    if (process.device(i).physical == physical) return i;
+  }
+  return -1;
+}
+
+void refuse_in_capture() {
+  if (check_unsafe_call() != Status::kOk) fail(Error::kCaptureUnsupported);
+}
+
+Work copy_work(Context& context, const CopyPlan& plan) {
+  switch (plan.route()) {
+    case CopyRoute::kHostToHost:
+      return EmptyWork();
+    case CopyRoute::kHostToDevice:
+      return context.copy_work(CopyDirection::kHostToDevice, plan.bytes());
+    case CopyRoute::kDeviceToHost:
+      return context.copy_work(CopyDirection::kDeviceToHost, plan.bytes());
+    case CopyRoute::kWithinDevice:
+      return context.copy_work(CopyDirection::kDeviceToDevice, plan.bytes());
+    case CopyRoute::kPeer:
+      return context_of_physical(plan.from_device()).peer_copy_work(plan.to_device(), plan.bytes());
+  }
+  fail(Error::kUnknown);
+}
+
+Status copy(Stream& stream, const CopyPlan& plan, Blocking blocking) {
+  const bool captures = stream.capture_info().state != CaptureState::kNone;
+  if (plan.from_pageable() && !captures && !stream.tail().known()) {
+    if (const Status status = stream.synchronize(); status != Status::kOk) return status;
+  }
+  const Status status = stream.submit(copy_work(stream.context(), plan), [plan] { plan.move(); });
+  if (status != Status::kOk || captures || !blocks(plan, blocking)) return status;
+  return stream.synchronize();
+}
+
+Status fill(Stream& stream, const FillPlan& plan) {
+  return stream.submit(stream.context().fill_work(plan.bytes()), [plan] { plan.move(); });
+}
+
+CopyKind copy_kind_of(std::uint32_t kind) {
+  require(kind <= static_cast<std::uint32_t>(CopyKind::kInfer), kInvalidCopyDirection);
+  return static_cast<CopyKind>(kind);
+}
+
+void free_memory(Address address) {
+  refuse_in_capture();
+  if (address == 0) return;
+  const PointerInfo info = value_of(process_memory().query(address));
+  require(info.kind != MemoryKind::kUnregistered && info.base == address);
+  if (const int ordinal = ordinal_of(info.device); ordinal >= 0) {
+    require(Process::get().device(ordinal).time.synchronize() == Status::kOk,
+            Error::kCaptureUnsupported);
+  }
+  expect(process_memory().free(address));
+}
+
+void free_pinned(Address address) {
+  refuse_in_capture();
+  if (address != 0) expect(process_memory().host().free(address));
+}
+
+}  // namespace warpserve::gpu
