@@ -6,8 +6,8 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= $(shell nproc)
-CONFIGURE := cmake -DPython3_EXECUTABLE=$(abspath $(BIN)/python) --preset
-NATIVE_SOURCES := $(shell find timekeeper -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name CMakeLists.txt)
+CONFIGURE := cmake -DPython3_EXECUTABLE=$(abspath $(BIN)/python) -DPython_EXECUTABLE=$(abspath $(BIN)/python) --preset
+NATIVE_SOURCES := $(shell find timekeeper cuda_shim -name '*.csv' -o -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name CMakeLists.txt)
 # As in pyproject.toml. Installed beside the package, so that a rebuild compiles only what changed.
 BUILD_TOOLS := 'scikit-build-core>=0.11,<2' 'nanobind>=2.4,<4' ninja
 SANITIZERS := tsan asan
@@ -29,7 +29,7 @@ lint: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	find timekeeper tests -name '*.cpp' -o -name '*.hpp' -o -name '*.h' | xargs $(BIN)/clang-format --dry-run -Werror
+	find timekeeper cuda_shim tests -name '*.cpp' -o -name '*.hpp' -o -name '*.h' | xargs $(BIN)/clang-format --dry-run -Werror
 
 test-native: $(VENV)/installed
 	for preset in release $(SANITIZERS); do \

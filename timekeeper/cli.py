@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, NoReturn
@@ -15,13 +16,18 @@ import typer
 from pydantic import ValidationError
 
 from warpserve.console import console
-from warpserve.errors import SessionEnded, WarpserveError
+from warpserve.errors import SessionEnded, SessionError, WarpserveError
 from warpserve.timekeeper.doctor import Verdict, examine
 from warpserve.timekeeper.elf import is_static_program
 from warpserve.timekeeper.launcher import RunningSession, list_sessions, session_state
 from warpserve.timekeeper.options import Clock, Guard, OnStall, SessionOptions
 from warpserve.timekeeper.report import print_findings, print_state, summary_line
 from warpserve.timekeeper.state import SessionState
+
+# Adds GPUs to the members' environment: from what --gpu says, the session's folder and the command.
+# The command line as a whole sets it (warpserve/cli.py): this package knows no GPUs.
+GpuEnvironment = Callable[[str, Path, Sequence[str]], Mapping[str, str]]
+gpu_environment: GpuEnvironment | None = None
 
 EXIT_USAGE = 2
 EXIT_TIMEKEEPER_DIED = 95
@@ -31,6 +37,10 @@ EXIT_AUDIT = 98
 
 def run(
     command: Annotated[list[str], typer.Argument(help="the command and its arguments, after --")],
+    gpu: Annotated[
+        str | None,
+        typer.Option(help="GPUs that the command sees, such as h100-sxm:2 (see `warpserve gpus`)"),
+    ] = None,
     clock: Annotated[
         Clock,
         typer.Option(
@@ -71,6 +81,10 @@ def run(
     listen: Annotated[
         str | None, typer.Option(help="let other hosts join at tcp://ADDRESS:PORT (encrypted)")
     ] = None,
+    advertise: Annotated[
+        str | None,
+        typer.Option(help="with --listen: the host that others connect to, if ADDRESS is 0.0.0.0"),
+    ] = None,
     summary: Annotated[
         Path | None, typer.Option(help="write the session's last state, JSON")
     ] = None,
@@ -93,12 +107,13 @@ def run(
         stall_grace_ms=stall_grace_ms,
         spin_limit=spin_limit,
         listen=listen,
+        advertise=advertise,
     )
     if is_static_program(command[0]):
         message = f"warpserve: {command[0]} is a static binary: its clock is not virtual"
         print(message, file=sys.stderr)
     try:
-        exit_code, state = _run(options, command)
+        exit_code, state = _run(options, command, gpu)
     except SessionEnded as error:
         _fail(str(error), EXIT_TIMEKEEPER_DIED)
     except WarpserveError as error:
@@ -146,16 +161,27 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _run(options: SessionOptions, command: list[str]) -> tuple[int | None, SessionState | None]:
+def _run(
+    options: SessionOptions, command: list[str], gpu: str | None
+) -> tuple[int | None, SessionState | None]:
     """The command's exit code (None where the session ended before it) and the last state."""
     with RunningSession(options) as session:
-        pid = session.spawn(command, ends_session=True)
+        env = _environment(session.folder, command, gpu)
+        pid = session.spawn(command, env=env, ends_session=True)
         _leave_terminal_signals_to(session)
         try:
             exit_code = session.wait(pid)
         except SessionEnded:
             exit_code = None
         return exit_code, session.end()
+
+
+def _environment(folder: Path, command: Sequence[str], gpu: str | None) -> Mapping[str, str] | None:
+    if gpu is None:
+        return None
+    if gpu_environment is None:
+        raise SessionError("--gpu works in the command `warpserve` only")
+    return gpu_environment(gpu, folder, command)
 
 
 def _write_summary(path: Path, state: SessionState) -> None:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import typer
 
+import warpserve.timekeeper.cli as timekeeper_cli
+from warpserve.cuda_shim.api.coverage import cuda_coverage
 from warpserve.cuda_shim.catalogue.cli import gpus
+from warpserve.cuda_shim.launch import gpu_environment
 from warpserve.timekeeper.cli import doctor, run, status
+
+timekeeper_cli.gpu_environment = gpu_environment
 
 app = typer.Typer(
     help="Run the real vLLM and SGLang without GPUs, with the timing of the GPUs that you name.",
@@ -16,3 +21,4 @@ app.command(context_settings={"allow_interspersed_args": False})(run)
 app.command()(status)
 app.command()(gpus)
 app.command()(doctor)
+app.command()(cuda_coverage)

@@ -1,0 +1,142 @@
+"""What ``--gpu`` adds to the environment of a session's members.
+
+One library stands in for all CUDA libraries of one major. It is preloaded, and the session's folder
+gets a folder of links under the libraries' own names, for the loader to find.
+
+Which CUDA major a command needs is asked in this order:
+
+1. ``WARPSERVE_CUDA`` in the environment: 12 or 13;
+2. the command is a program that was linked against ``libcudart.so.12`` or ``.13``;
+3. the command's Python (the command itself, its ``#!`` line, or ``python`` in PATH) has a torch
+   built for CUDA, or NVIDIA's runtime wheel;
+4. else 13.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from elftools.elf.dynamic import DynamicSection
+from elftools.elf.elffile import ELFFile
+
+from warpserve.cuda_shim.api.model import CUDA_MAJORS, load_libraries
+from warpserve.cuda_shim.catalogue import export, machine
+from warpserve.errors import SessionError
+from warpserve.timekeeper.native import native_file
+
+_CUDA_VARIABLE = "WARPSERVE_CUDA"
+_DEFAULT_MAJOR = 13
+_RUNTIME = re.compile(r"libcudart\.so\.(\d+)")
+_TORCH_CUDA = re.compile(r"^cuda\b[^=]*=\s*'(\d+)\.", re.MULTILINE)
+_WHEELS = {"nvidia/cu13": 13, "nvidia/cuda_runtime": 12}
+"""Folders of site-packages in which NVIDIA's wheels keep the runtime of a major."""
+
+
+def gpu_environment(
+    spec: str, folder: Path, command: Sequence[str], base: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The environment of members that see the GPUs of ``spec``, such as ``h100-sxm:2``.
+
+    Writes ``gpus`` and ``cuda/`` into the session's ``folder``. Raises CatalogueError for a spec
+    that names no GPUs, SessionError where the CUDA major can't be chosen.
+    """
+    env = dict(os.environ if base is None else base)
+    described = machine(spec)
+    major = cuda_major(command, env)
+    library = native_file(f"libwarpserve_gpu_{major}.so")
+    gpus = folder / "gpus"
+    gpus.write_text("".join(f"{line}\n" for line in export.lines(described)))
+    links = _link_libraries(folder / "cuda", library, major)
+    env["WARPSERVE_GPUS"] = str(gpus)
+    env["LD_PRELOAD"] = _join(str(library), env.get("LD_PRELOAD"))
+    env["LD_LIBRARY_PATH"] = _join(str(links), env.get("LD_LIBRARY_PATH"))
+    # vLLM looks for the runtime among the names of mapped files, where ours has another name.
+    env.setdefault("VLLM_CUDART_SO_PATH", str(library))
+    env.setdefault("VLLM_NCCL_SO_PATH", str(library))
+    return env
+
+
+def cuda_major(command: Sequence[str], env: Mapping[str, str]) -> int:
+    """The CUDA major that a command needs, by the rules above."""
+    if asked := env.get(_CUDA_VARIABLE):
+        if asked not in map(str, CUDA_MAJORS):
+            raise SessionError(
+                f"{_CUDA_VARIABLE}={asked}: say {' or '.join(map(str, CUDA_MAJORS))}"
+            )
+        return int(asked)
+    program = shutil.which(command[0], path=env.get("PATH"))
+    if program is None:
+        return _DEFAULT_MAJOR
+    return (
+        _linked_major(Path(program))
+        or _python_major(_interpreter(Path(program), env.get("PATH")))
+        or _DEFAULT_MAJOR
+    )
+
+
+def _linked_major(program: Path) -> int | None:
+    """Of the runtime that an ELF program needs."""
+    with program.open("rb") as file:
+        if file.read(4) != b"\x7fELF":
+            return None
+        dynamic = ELFFile(file).get_section_by_name(".dynamic")
+        if not isinstance(dynamic, DynamicSection):
+            return None
+        for tag in dynamic.iter_tags("DT_NEEDED"):
+            if found := _RUNTIME.fullmatch(vars(tag)["needed"]):
+                return _known(int(found[1]))
+    return None
+
+
+def _interpreter(program: Path, search: str | None) -> Path | None:
+    """The Python that a command runs in, not resolved: a virtual environment is a link."""
+    if re.fullmatch(r"python[\d.]*", program.name):
+        return program
+    with program.open("rb") as file:
+        line = file.readline(512)
+    words = line[2:].split() if line.startswith(b"#!") else []
+    for word in words:
+        if re.fullmatch(rb"python[\d.]*", word.rpartition(b"/")[2]):
+            found = shutil.which(word.decode(errors="replace"), path=search)
+            return Path(found) if found else None
+    found = shutil.which("python", path=search)
+    return Path(found) if found else None
+
+
+def _python_major(interpreter: Path | None) -> int | None:
+    if interpreter is None:
+        return None
+    for packages in sorted(interpreter.parent.parent.glob("lib/python3*/site-packages")):
+        version = packages / "torch" / "version.py"
+        if version.exists() and (found := _TORCH_CUDA.search(version.read_text())):
+            return _known(int(found[1]))
+        for wheel, major in _WHEELS.items():
+            if (packages / wheel).is_dir():
+                return major
+    return None
+
+
+def _known(major: int) -> int:
+    if major not in CUDA_MAJORS:
+        raise SessionError(
+            f"the command was built for CUDA {major}; the virtual GPU stands in for CUDA "
+            f"{' and '.join(map(str, CUDA_MAJORS))}"
+        )
+    return major
+
+
+def _link_libraries(folder: Path, library: Path, major: int) -> Path:
+    """A folder in which every CUDA library's name is a link to ours."""
+    folder.mkdir()
+    names = {described.soname[major] for described in load_libraries().values()}
+    for name in names | {"libcuda.so", "libnvidia-ml.so"}:
+        (folder / name).symlink_to(library)
+    return folder
+
+
+def _join(first: str, others: str | None) -> str:
+    return f"{first}:{others}" if others else first

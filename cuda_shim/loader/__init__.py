@@ -1,0 +1,1 @@
+"""How an engine's four roads to CUDA lead to the virtual GPU."""

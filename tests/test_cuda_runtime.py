@@ -1,0 +1,217 @@
+"""Programs on the virtual GPU: CUDA's answers, its errors, and time to the nanosecond."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.harness import Outcome, Warpserve
+from warpserve.cuda_shim.api.generate import write_sources
+from warpserve.cuda_shim.api.model import Api
+from warpserve.cuda_shim.catalogue import Catalogue, machine
+from warpserve.cuda_shim.catalogue.export import lines
+from warpserve.cuda_shim.launch import cuda_major
+from warpserve.errors import SessionError
+from warpserve.timekeeper.native import native_file
+
+ROOT = Path(__file__).parents[1]
+PROGRAMS = Path(__file__).parent / "cuda"
+MAJOR = 13
+GPU = "h100-sxm:2"
+MS = 1_000_000
+
+
+@pytest.fixture(scope="module", params=["nvcc", "c++"])
+def compiler(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Compiler:
+    if request.param == "nvcc" and shutil.which("nvcc") is None:
+        pytest.skip("nvcc is not installed; the same programs are compiled with c++ instead")
+    return Compiler(request.param, tmp_path_factory.mktemp("programs"))
+
+
+class Compiler:
+    """Compiles the programs of ``tests/cuda`` as a user would, against the shared runtime."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.folder = folder
+        self._built: dict[str, Path] = {}
+
+    def __call__(self, name: str) -> Path:
+        if name not in self._built:
+            self._built[name] = self.folder / name
+            command = self._nvcc() if self.name == "nvcc" else self._cxx()
+            source = PROGRAMS / f"{name}.cu"
+            subprocess.run([*command, "-std=c++20", source, "-o", self._built[name]], check=True)
+        return self._built[name]
+
+    def _nvcc(self) -> list[str]:
+        return ["nvcc", "-cudart", "shared"]
+
+    def _cxx(self) -> list[str]:
+        """Without CUDA: against the generated prototypes, and our library under its soname."""
+        headers = self.folder / "generated"
+        write_sources(Api.load(), MAJOR, headers)
+        soname = self.folder / f"libcudart.so.{MAJOR}"
+        if not soname.is_symlink():
+            soname.symlink_to(native_file(f"libwarpserve_gpu_{MAJOR}.so"))
+        link = ["-Wl,--no-as-needed", f"-L{self.folder}", f"-l:{soname.name}"]
+        return ["c++", f"-I{headers}", f"-I{ROOT}", *link, "-x", "c++"]
+
+
+def run(warpserve: Warpserve, *command: str | Path, env: dict[str, str] | None = None) -> Outcome:
+    done = warpserve.run(command, options=["--gpu", GPU], env=env)
+    assert done.exit_code == 0, done.stdout + done.stderr
+    return done
+
+
+def answers(done: Outcome) -> dict[str, str]:
+    return dict(line.rsplit(" ", 1) for line in done.stdout.splitlines())
+
+
+# Time
+
+
+def test_streams_copies_and_graphs_end_when_computed_by_hand(
+    warpserve: Warpserve, compiler: Compiler
+) -> None:
+    told = {
+        name: int(value) for name, value in answers(run(warpserve, compiler("schedule"))).items()
+    }
+    gpu = Catalogue().gpu("h100-sxm")
+    copy_ns = math.ceil((64 << 20) * 1e9 / gpu.host_copy_bandwidth_bytes_per_s)
+    assert told == {
+        "empty_kernel": 0,
+        "not_ready": 600,
+        "enqueued": 0,
+        "joined": (5 + 3) * MS,
+        "copy_beside_work": max(copy_ns, MS),
+        "copy_us": copy_ns // 1000,
+        "nodes": 3,
+        "two_graphs": 2 * (4 + 2) * MS,
+        "moved": 255 * 255,
+    }
+
+
+# Errors
+
+
+def test_wrong_use_gets_the_errors_of_the_driver(warpserve: Warpserve, compiler: Compiler) -> None:
+    told = answers(run(warpserve, compiler("errors")))
+    assert told == json.loads((PROGRAMS / "errors.json").read_text())
+
+
+# Roads
+
+
+def test_all_roads_lead_to_the_virtual_gpu(warpserve: Warpserve, tmp_path: Path) -> None:
+    done = run(warpserve, sys.executable, PROGRAMS / "roads.py", tmp_path)
+    told = json.loads(done.stdout)
+    box = machine(GPU)
+    assert told["nvml"] == {
+        "before_init": 1,
+        "count": 2,
+        "name": "NVIDIA H100 80GB HBM3",
+        "uuids": [f"GPU-{device.uuid}" for device in box.devices],
+        "p2p": [0, 0, 0, 0, 4],
+        "nvlink_0": 1,
+        "nvlink_18": -2,
+        "index_2": 2,
+        "driver": box.gpu.driver_version,
+    }
+    assert told["driver"] == {
+        "before_init": -3,
+        "found": [[True, 0], [False, 1]],
+        "count": 2,
+        "device_2": 101,
+        "no_context": 201,
+        "export_table": 500,
+    }
+    assert told["path"] == {"count": 2, "is_ours": True}
+    assert told["enqueue"] == [0, 1]
+    assert told["child"] == 2
+
+
+def test_visible_devices_are_counted_from_zero(warpserve: Warpserve) -> None:
+    body = (
+        "import ctypes; r = ctypes.CDLL('libcudart.so'); c = ctypes.c_int()\n"
+        "r.cudaGetDeviceCount(ctypes.byref(c)); b = ctypes.create_string_buffer(32)\n"
+        "r.cudaDeviceGetPCIBusId(b, 32, 0); print(c.value, b.value.decode())"
+    )
+    seen = {}
+    for visible in ("1", "1,0", "1,1", "", "7", "0,7"):
+        done = run(warpserve, sys.executable, "-c", body, env={"CUDA_VISIBLE_DEVICES": visible})
+        seen[visible] = done.stdout.split()
+    second = machine(GPU).devices[1].slot.pci_bus_id
+    assert seen["1"] == ["1", second]
+    assert seen["1,0"] == ["2", second]
+    assert seen["1,1"] == ["1", second]
+    assert [seen[none][0] for none in ("", "7", "0,7")] == ["0", "0", "1"]
+
+
+def test_without_a_session_the_host_clock_counts(tmp_path: Path, compiler: Compiler) -> None:
+    (tmp_path / "gpus").write_text("\n".join(lines(machine(GPU))) + "\n")
+    library = native_file(f"libwarpserve_gpu_{MAJOR}.so")
+    (tmp_path / f"libcudart.so.{MAJOR}").symlink_to(library)
+    done = subprocess.run(
+        [compiler("schedule")],
+        env={
+            **os.environ,
+            "LD_PRELOAD": str(library),
+            "LD_LIBRARY_PATH": str(tmp_path),
+            "WARPSERVE_GPUS": str(tmp_path / "gpus"),
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "moved 65025" in done.stdout
+
+
+def test_without_gpus_calls_say_what_to_do() -> None:
+    library = native_file(f"libwarpserve_gpu_{MAJOR}.so")
+    body = (
+        f"import ctypes; gpu = ctypes.CDLL('{library}')\n"
+        "print(gpu.cudaGetDeviceCount(ctypes.byref(ctypes.c_int())))"
+    )
+    done = subprocess.run([sys.executable, "-c", body], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "100\n"
+    assert "warpserve run --gpu" in done.stderr
+
+
+# Launching
+
+
+def test_an_unknown_gpu_is_refused(warpserve: Warpserve) -> None:
+    done = warpserve.run(["true"], options=["--gpu", "h1000:2"])
+    assert done.exit_code == 2
+    assert "h1000" in done.stderr
+
+
+def test_the_cuda_major_follows_from_the_command(tmp_path: Path) -> None:
+    packages = tmp_path / "lib/python3.11/site-packages"
+    (packages / "torch").mkdir(parents=True)
+    (packages / "torch/version.py").write_text("cuda: Optional[str] = '12.8'\n")
+    (tmp_path / "bin").mkdir()
+    python = tmp_path / "bin/python3"
+    python.symlink_to(sys.executable)
+    script = tmp_path / "bin/vllm"
+    script.write_text(f"#!{python}\n")
+    script.chmod(0o755)
+    env = {"PATH": str(tmp_path / "bin")}
+    assert cuda_major([str(python)], env) == 12
+    assert cuda_major(["vllm"], env) == 12
+    assert cuda_major(["vllm"], {**env, "WARPSERVE_CUDA": "13"}) == 13
+    assert cuda_major(["no-such-command"], env) == 13
+    with pytest.raises(SessionError, match="say 12 or 13"):
+        cuda_major(["vllm"], {**env, "WARPSERVE_CUDA": "11"})
+    (packages / "torch/version.py").write_text("cuda: Optional[str] = '11.8'\n")
+    with pytest.raises(SessionError, match="built for CUDA 11"):
+        cuda_major(["vllm"], env)
