@@ -1,6 +1,7 @@
 #include "cuda_shim/memory/block_heap.hpp"
 
 #include <iterator>
+#include <utility>
 
 namespace warpserve::gpu {
 
@@ -14,15 +15,19 @@ Result<Address> BlockHeap::allocate(std::uint64_t bytes, std::uint64_t may_grow_
     if (block.ranges.free_bytes() < rounded) continue;
     if (const auto address = block.ranges.take(rounded, kAllocationUnitBytes)) return *address;
   }
-  const std::uint64_t grown = round_up(rounded, block_bytes_);
-  if (grown > may_grow_by) return MemoryStatus::kOutOfMemory;
-  const Result<Address> base = space_.acquire(grown, residency_);
-  if (!base.ok()) return base;
-  reserved_bytes_ += grown;
-  Block block{grown, RangeAllocator(base.value(), grown)};
-  const Address address = block.ranges.take(rounded, kAllocationUnitBytes).value();
-  blocks_.emplace(base.value(), std::move(block));
-  return address;
+  // Near the end of the memory, by no more than it takes.
+  for (const std::uint64_t growth :
+       {round_up(rounded, block_bytes_), round_up(rounded, space_.block_bytes())}) {
+    if (growth > may_grow_by) continue;
+    const Result<Address> base = space_.acquire(growth, residency_);
+    if (!base.ok()) continue;
+    reserved_bytes_ += growth;
+    Block block{growth, RangeAllocator(base.value(), growth)};
+    const Address address = block.ranges.take(rounded, kAllocationUnitBytes).value();
+    blocks_.emplace(base.value(), std::move(block));
+    return address;
+  }
+  return MemoryStatus::kOutOfMemory;
 }
 
 void BlockHeap::free(Address address, std::uint64_t bytes) {

@@ -16,7 +16,7 @@ inline constexpr std::uint64_t kAllocationUnitBytes = 512;
 
 class BlockHeap {
  public:
-  // Grows by whole `block_bytes`.
+  // Grows by whole `block_bytes`, whole blocks of the device themselves.
   BlockHeap(DeviceSpace& space, Residency residency, std::uint64_t block_bytes)
       : space_(space), residency_(residency), block_bytes_(block_bytes) {}
   ~BlockHeap();

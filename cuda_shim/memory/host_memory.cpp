@@ -45,10 +45,10 @@ MemoryStatus HostMemory::register_range(int device, Address address, std::uint64
   if (address == 0 || bytes == 0 || bytes > ~address) return MemoryStatus::kInvalidValue;
   const std::lock_guard lock(state_.mutex);
   if (!state_.has_device(device)) return MemoryStatus::kInvalidDevice;
-  if (state_.directory.overlaps(address, bytes)) return MemoryStatus::kAlreadyRegistered;
   if (is_reserved_address(address) || is_reserved_address(address + bytes - 1)) {
     return MemoryStatus::kInvalidValue;
   }
+  if (state_.directory.overlaps(address, bytes)) return MemoryStatus::kAlreadyRegistered;
   if (!state_.account.charge(kHostColumn, bytes, state_.options.host_memory_bytes)) {
     return MemoryStatus::kOutOfMemory;
   }

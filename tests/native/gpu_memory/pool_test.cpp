@@ -95,6 +95,18 @@ TEST(unused_memory_of_other_pools_is_no_reason_to_run_out) {
   CHECK_STATUS(pools.allocate(other, 200 * kMiB).status(), kOutOfMemory);
 }
 
+TEST(the_last_blocks_of_a_device_can_be_pooled) {
+  Memory memory(small_machine(), small_options());
+  Pools& pools = memory.pools();
+  const PoolId pool = pools.current(0).value();
+  CHECK(memory.allocate(0, kUsable - 3 * kBlock).ok());
+  CHECK(pools.allocate(pool, kBlock + 1).ok());
+  CHECK_EQ(free_bytes(memory), kBlock);
+  CHECK(pools.allocate(pool, kBlock - 512).ok());
+  CHECK(pools.allocate(pool, kBlock).ok());
+  CHECK_STATUS(pools.allocate(pool, kBlock).status(), kOutOfMemory);
+}
+
 TEST(a_destroyed_pool_lives_until_its_last_allocation) {
   Memory memory(small_machine(), small_options());
   Pools& pools = memory.pools();

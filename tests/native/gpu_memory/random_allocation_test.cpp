@@ -107,7 +107,7 @@ class Program {
         from_pool ? memory_.pools().allocate(pool(device), bytes) : memory_.allocate(device, bytes);
     if (!made.ok()) {
       CHECK_EQ(made.status(), MemoryStatus::kOutOfMemory);
-      CHECK(free_bytes(memory_, device) < round_up(bytes, from_pool ? 32 * kMiB : kBlock));
+      CHECK(free_bytes(memory_, device) < round_up(bytes, kBlock));
       return;
     }
     const Known known{bytes, device, from_pool, static_cast<char>(random_())};
