@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from rich.console import Console
+
 from tests.harness import RunningWarpserve, Warpserve, eventually
+from warpserve.timekeeper.report import print_state
+from warpserve.timekeeper.state import SessionState
 
 SECOND = 1_000_000_000
 TWO_SLEEPERS_AND_A_SPINNER = """
@@ -70,6 +74,19 @@ def test_the_picture_for_people(warpserve: Warpserve) -> None:
     assert "100.000000000 s" in text
     assert "95.000000000 s" in text  # what remains
     running.end()
+
+
+def test_names_with_brackets_are_shown_as_they_are(warpserve: Warpserve) -> None:
+    """They are the programs', not markup of ours."""
+    running = spinning(warpserve)
+    state = json.loads(running.state().model_dump_json(by_alias=True))
+    running.end()
+    state["members"][0]["name"] = state["busy"]["name"] = state["waiting"][0]["in"] = "[/worker]"
+    state["holders"] = ["[/worker]"]
+    console = Console(width=160)
+    with console.capture() as shown:
+        print_state(console, "name", SessionState.model_validate(state))
+    assert shown.get().count("[/worker]") == 4
 
 
 def test_a_static_binary_is_shown_with_the_clock_that_it_has(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from warpserve.timekeeper.doctor import Finding, Verdict
@@ -67,16 +68,17 @@ def print_state(console: Console, name: str, state: SessionState) -> None:
     if state.busy is not None:
         busy = state.busy
         console.print(
-            f"time stands still: thread {busy.tid} of process {busy.pid} ({busy.name}): {busy.why}"
+            f"time stands still: thread {busy.tid} of process {busy.pid} ({escape(busy.name)}): "
+            f"{escape(busy.why)}"
         )
-    else:
+    elif state.blocked_by != "nothing":
         console.print(f"time stands still: {state.blocked_by}")
     console.print(_members(state))
     console.print(_waiting(state))
     for holder in state.holders:
-        console.print(f"{holder} holds the time")
+        console.print(f"{escape(holder)} holds the time")
     for line in warning_lines(state):
-        console.print(line)
+        console.print(escape(line))
 
 
 def print_findings(console: Console, findings: list[Finding]) -> None:
@@ -84,7 +86,7 @@ def print_findings(console: Console, findings: list[Finding]) -> None:
     table = Table("", "verdict", "finding", "remedy")
     for finding in findings:
         verdict = f"[{_VERDICT_STYLES[finding.verdict]}]{finding.verdict}"
-        table.add_row(finding.what, verdict, finding.detail, finding.remedy)
+        table.add_row(finding.what, verdict, escape(finding.detail), escape(finding.remedy))
     console.print(table)
 
 
@@ -93,7 +95,7 @@ def _members(state: SessionState) -> Table:
     for member in state.members:
         clock = "virtual" if member.virtual_clock else "host"
         place = f"remote {member.id}" if member.remote else str(member.id)
-        table.add_row(place, member.name, clock)
+        table.add_row(place, escape(member.name), clock)
     return table
 
 
@@ -104,6 +106,10 @@ def _waiting(state: SessionState) -> Table:
     for wait in sorted(state.waiting, key=lambda w: (w.target_ns, w.tid)):
         remaining = max(0, wait.target_ns - state.virtual_ns)
         table.add_row(
-            str(wait.pid), str(wait.tid), wait.wait, seconds(wait.target_ns), seconds(remaining)
+            str(wait.pid),
+            str(wait.tid),
+            escape(wait.wait),
+            seconds(wait.target_ns),
+            seconds(remaining),
         )
     return table
