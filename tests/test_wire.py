@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -399,6 +400,25 @@ def test_virtual_and_host_time_do_not_mix() -> None:
         VirtualTime(1) - VirtualTime(2)
 
 
+def test_a_task_cancelled_after_the_end_is_simply_cancelled() -> None:
+    class EndedLink:
+        def start_wait(self, _actor: int, _target_ns: int) -> Future[VirtualTime]:
+            return Future()
+
+        def cancel(self, _actor: int) -> None:
+            raise SessionEnded("over")
+
+    async def cancel_a_wait() -> None:
+        actor = Actor(EndedLink(), 1)  # type: ignore[arg-type]
+        task = asyncio.ensure_future(actor.wait_until_async(at_ms(1)))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancel_a_wait())
+
+
 # --- Who may come in ------------------------------------------------------------------------------
 
 
@@ -426,6 +446,15 @@ def test_another_version_is_refused_with_both_named(
     monkeypatch.setattr(wire, "VERSION", 8)
     with pytest.raises(ProtocolMismatch, match=r"version is 8.* is 1"):
         connect(server)
+
+
+@pytest.mark.parametrize("token", ["", "07" * 31, "07" * 31 + "0g", "07" * 33])
+def test_a_damaged_token_is_said_so(server: Server, token: str) -> None:
+    damaged = server.folder / "damaged.toml"
+    bundle = (server.folder / "connection.toml").read_text()
+    damaged.write_text(bundle.replace(TOKEN.hex(), token))
+    with pytest.raises(SessionError, match=r"the token in .* is damaged"):
+        RemoteSession.connect(damaged, name="m")
 
 
 def test_no_session_is_said_so(tmp_path: Path) -> None:

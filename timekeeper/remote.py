@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import struct
 import threading
 import time
@@ -258,7 +259,8 @@ class Actor:
         try:
             return await asyncio.wrap_future(wait)
         except asyncio.CancelledError:
-            self._link.cancel(self._number)
+            with contextlib.suppress(SessionError):  # what has ended needs no cancelling
+                self._link.cancel(self._number)
             raise
 
 
@@ -338,6 +340,8 @@ def _read_bundle(path: Path) -> dict[str, str]:
     if set(bundle) != _BUNDLE_KEYS:
         wrong = ", ".join(sorted(set(bundle) ^ _BUNDLE_KEYS))
         raise SessionError(f"{file} lacks keys or has unknown ones: {wrong}; copy it again")
+    if not re.fullmatch(f"[0-9a-f]{{{2 * wire.TOKEN_BYTES}}}", str(bundle["token"])):
+        raise SessionError(f"the token in {file} is damaged; copy it again")
     return bundle
 
 
