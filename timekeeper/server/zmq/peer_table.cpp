@@ -43,7 +43,8 @@ std::vector<PeerId> PeerTable::peers() const {
 }
 
 void PeerTable::set_watched(Peer& peer, bool watched) {
-  watched_ += (watched ? 1U : 0U) - (peer.watched ? 1U : 0U);
+  if (peer.watched) --watched_;
+  if (watched) ++watched_;
   peer.watched = watched;
 }
 
