@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness import eventually
-from warpserve.errors import ProtocolMismatch, SessionError, TokenRefused
+from warpserve.errors import ProtocolMismatch, SessionEnded, SessionError, TokenRefused
 from warpserve.timekeeper import control
 from warpserve.timekeeper.control import CONTRACT_VERSION, MAGIC, ControlConnection, MessageType
 from warpserve.timekeeper.launcher import RunningSession
@@ -147,6 +147,11 @@ def test_the_python_client_raises_what_it_was_refused_for(
     with pytest.raises(TokenRefused, match="wrong token for this session"):
         connection.status_json()
     connection.close()
+
+
+def test_a_folder_that_is_being_removed_is_a_session_that_has_ended(tmp_path: Path) -> None:
+    with pytest.raises(SessionEnded, match="no Timekeeper answers"):
+        ControlConnection(tmp_path)
 
 
 @pytest.mark.parametrize("kind", list(MessageType))

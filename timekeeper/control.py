@@ -59,9 +59,9 @@ class ControlConnection:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._token = (folder / "token").read_bytes()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
+            self._token = (folder / "token").read_bytes()
             self._socket.connect(str(folder / "control.sock"))
         except OSError as error:
             self._socket.close()
