@@ -1,5 +1,6 @@
 #include "timekeeper/server/board_link.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 
@@ -24,7 +25,7 @@ void BoardLink::add_process(pid_t pid, const std::string& name) {
 void BoardLink::remove_process(pid_t pid) {
   const auto member = members_.find(pid);
   if (member == members_.end()) return;
-  const std::uint32_t count = board_.high_water.load();
+  const std::uint32_t count = slots_to_look_at();
   for (std::uint32_t index = 0; index < count; ++index) reclaim(index, pid);
   // A slot that a thread gave back at its end is nobody's on the board, or another process's.
   for (std::uint32_t index = 0; index < records_.size(); ++index) {
@@ -37,11 +38,16 @@ void BoardLink::remove_process(pid_t pid) {
 }
 
 void BoardLink::remove_thread(pid_t pid, pid_t tid) {
-  const std::uint32_t count = board_.high_water.load();
+  const std::uint32_t count = slots_to_look_at();
   for (std::uint32_t index = 0; index < count; ++index) {
     const Slot& slot = board_.slots()[index];
     if (slot.tid.load() == static_cast<std::uint32_t>(tid)) reclaim(index, pid);
   }
+}
+
+// Members can write the whole board: what one of them has damaged must not lead beyond it.
+std::uint32_t BoardLink::slots_to_look_at() const {
+  return std::min(board_.high_water.load(), capacity_);
 }
 
 void BoardLink::reclaim(std::uint32_t index, pid_t pid) {
@@ -51,7 +57,7 @@ void BoardLink::reclaim(std::uint32_t index, pid_t pid) {
 }
 
 void BoardLink::update() {
-  const std::uint32_t count = board_.high_water.load();
+  const std::uint32_t count = slots_to_look_at();
   if (records_.size() < count) records_.resize(count);
   for (std::uint32_t index = 0; index < count; ++index) update_slot(index);
 }

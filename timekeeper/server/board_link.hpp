@@ -27,9 +27,13 @@ struct WaitingThread {
 
 class BoardLink {
  public:
-  // `trace` may be null.
+  // Before members can write to the board. `trace` may be null.
   BoardLink(Board& board, Core& core, WakeDescriptors& wake_descriptors, Trace* trace)
-      : board_(board), core_(core), wake_descriptors_(wake_descriptors), trace_(trace) {}
+      : board_(board),
+        capacity_(board.capacity),
+        core_(core),
+        wake_descriptors_(wake_descriptors),
+        trace_(trace) {}
 
   // A process whose slots count. Safe to call again for one that is known.
   void add_process(pid_t pid, const std::string& name);
@@ -59,6 +63,7 @@ class BoardLink {
     VirtualTime armed_at;
   };
 
+  std::uint32_t slots_to_look_at() const;
   void reclaim(std::uint32_t index, pid_t pid);
   void update_slot(std::uint32_t index);
   Record make_record(const SlotView& view);
@@ -70,6 +75,7 @@ class BoardLink {
   SlotWatcher watcher(std::uint32_t index) { return SlotWatcher(board_.slots()[index]); }
 
   Board& board_;
+  const std::uint32_t capacity_;
   Core& core_;
   WakeDescriptors& wake_descriptors_;
   Trace* trace_;

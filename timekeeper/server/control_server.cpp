@@ -339,7 +339,7 @@ void ControlServer::hello(Connection& connection) {
 void ControlServer::take_wake_descriptor(Connection& connection, Packet& packet) {
   const std::uint32_t slot = packet.message.value;
   if (packet.descriptors.size() != 1) return refuse(connection, "one eventfd is needed");
-  if (slot >= memory_.board().capacity ||
+  if (slot >= memory_.slot_capacity() ||
       memory_.board().slots()[slot].pid.load() != static_cast<std::uint32_t>(connection.pid)) {
     return refuse(connection, "slot " + std::to_string(slot) + " is not this process's");
   }

@@ -45,7 +45,8 @@ VirtualTime virtual_now(const ClockPage& clock) {
 
 SharedMemory::SharedMemory(const SharedMemoryOptions& options)
     : clock_("warpserve-clock", sizeof(ClockPage)),
-      board_("warpserve-board", board_bytes(options.slot_capacity)) {
+      board_("warpserve-board", board_bytes(options.slot_capacity)),
+      slot_capacity_(options.slot_capacity) {
   auto* page = new (clock_.data()) ClockPage{};
   page->magic = kClockMagic;
   page->contract_version = kContractVersion;

@@ -50,10 +50,13 @@ class SharedMemory {
   Board& board() const { return *static_cast<Board*>(board_.data()); }
   int clock_fd() const { return clock_.fd(); }
   int board_fd() const { return board_.fd(); }
+  // As made: on the board members could overwrite it.
+  std::uint32_t slot_capacity() const { return slot_capacity_; }
 
  private:
   SharedMapping clock_;
   SharedMapping board_;
+  std::uint32_t slot_capacity_;
 };
 
 }  // namespace warpserve

@@ -1,0 +1,34 @@
+// The Timekeeper's side of the board, of which members may have written anything.
+#include "timekeeper/server/board_link.hpp"
+
+#include "tests/native/check.hpp"
+#include "timekeeper/server/shared_memory.hpp"
+
+namespace warpserve {
+namespace {
+
+TEST(a_damaged_board_leads_nowhere_beyond_it) {
+  const SharedMemory memory({.mode = ClockMode::kExact,
+                             .guard = GuardKind::kSettle,
+                             .slot_capacity = 64,
+                             .spin_limit = 100,
+                             .spin_quantum_ns = 1,
+                             .realtime_epoch_ns = 0});
+  Core core(ClockMode::kExact, GuardKind::kSettle);
+  WakeDescriptors wake_descriptors;
+  BoardLink link(memory.board(), core, wake_descriptors, nullptr);
+  const auto slot = SlotOwner::claim_any(memory.board(), 1, 1, SlotKind::kWait);
+  REQUIRE(slot.has_value());
+  SlotOwner(*slot).arm(VirtualTime::from_ns(5));
+
+  memory.board().capacity = 0xffffffff;
+  memory.board().high_water.store(0xffffffff);
+  link.update();
+  CHECK_EQ(link.waiting().size(), std::size_t{1});
+  link.remove_thread(1, 1);
+  link.remove_process(1);
+  CHECK_EQ(link.waiting().size(), std::size_t{0});
+}
+
+}  // namespace
+}  // namespace warpserve
