@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/time.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -156,6 +157,23 @@ long of_member(const Call& call) {
     case SYS_rt_sigtimedwait:
       return sigtimedwait(call.as<const sigset_t*>(0), call.as<siginfo_t*>(1),
                           call.as<const timespec*>(2));
+    case SYS_setitimer:
+      return setitimer(call.as<__itimer_which_t>(0), call.as<const itimerval*>(1),
+                       call.as<itimerval*>(2));
+    case SYS_getitimer:
+      return getitimer(call.as<__itimer_which_t>(0), call.as<itimerval*>(1));
+    case SYS_alarm:
+      return static_cast<long>(alarm(call.as<unsigned int>(0)));
+    case SYS_timerfd_create:
+      return timerfd_create(call.as<clockid_t>(0), call.as<int>(1));
+    case SYS_timerfd_settime:
+      return timerfd_settime(call.as<int>(0), call.as<int>(1), call.as<const itimerspec*>(2),
+                             call.as<itimerspec*>(3));
+    case SYS_timerfd_gettime:
+      return timerfd_gettime(call.as<int>(0), call.as<itimerspec*>(1));
+    case SYS_timer_create:
+      count(Warning::kUnvirtualisedWait);
+      return to_kernel(call);
     case SYS_close:
       return close(call.as<int>(0));
     case SYS_close_range:

@@ -801,6 +801,26 @@ TEST(timer_descriptors) {
   CHECK_EQ(took_ns([] { sleep(5); }), 5 * kS);
 }
 
+TEST(timers_by_system_call) {
+  const auto fd = static_cast<int>(syscall(SYS_timerfd_create, CLOCK_MONOTONIC, TFD_CLOEXEC));
+  REQUIRE(fd >= 0);
+  const itimerspec setting = {{0, 0}, spec(3'600 * kS)};
+  CHECK_EQ(syscall(SYS_timerfd_settime, fd, 0, &setting, nullptr), 0L);
+  std::uint64_t expirations = 0;
+  CHECK_EQ(took_ns([&] { CHECK_EQ(read(fd, &expirations, 8), ssize_t{8}); }), 3'600 * kS);
+  itimerspec rest{};
+  CHECK_EQ(syscall(SYS_timerfd_gettime, fd, &rest), 0L);
+  CHECK_EQ(rest.it_value.tv_sec, time_t{0});
+  close(fd);
+  CHECK_EQ(syscall(SYS_alarm, 3'600), 0L);
+  const itimerval none{};
+  itimerval old{};
+  CHECK_EQ(syscall(SYS_setitimer, ITIMER_REAL, &none, &old), 0L);
+  CHECK_EQ(old.it_value.tv_sec, time_t{3'600});
+  CHECK_EQ(syscall(SYS_getitimer, ITIMER_REAL, &old), 0L);
+  CHECK_EQ(old.it_value.tv_sec, time_t{0});
+}
+
 TEST(a_timer_cancelled_early_does_not_carry_time_along) {
   const int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
   itimerspec setting = {{0, 0}, spec(3'600 * kS)};
