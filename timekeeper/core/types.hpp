@@ -72,7 +72,7 @@ using VirtualTime = Instant<VirtualDomain>;  // since the start of the session
 using HostDuration = Duration<HostDomain>;
 using HostTime = Instant<HostDomain>;  // the kernel's CLOCK_MONOTONIC
 
-// How virtual time relates to host time (DESIGN section 2).
+// How virtual time relates to host time.
 enum class ClockMode : std::uint32_t {
   kExact = 1,  // stands still between jumps
   kLive = 2,   // host time passes, and jumps are added to it
