@@ -28,18 +28,27 @@ GPU = "h100-sxm:2"
 MS = 1_000_000
 
 
-@pytest.fixture(scope="module", params=["nvcc", "c++"])
+@pytest.fixture(scope="module", params=["nvcc 13", "c++ 13", "c++ 12"])
 def compiler(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Compiler:
-    if request.param == "nvcc" and shutil.which("nvcc") is None:
-        pytest.skip("nvcc is not installed; the same programs are compiled with c++ instead")
-    return Compiler(request.param, tmp_path_factory.mktemp("programs"))
+    name, major = request.param.split()
+    if name == "nvcc" and not _nvcc_is_of(MAJOR):
+        pytest.skip(f"nvcc {MAJOR} is not installed; c++ compiles the same programs instead")
+    return Compiler(name, int(major), tmp_path_factory.mktemp("programs"))
+
+
+def _nvcc_is_of(major: int) -> bool:
+    if shutil.which("nvcc") is None:
+        return False
+    told = subprocess.run(["nvcc", "--version"], capture_output=True, text=True, check=True).stdout
+    return f"release {major}." in told
 
 
 class Compiler:
     """Compiles the programs of ``tests/cuda`` as a user would, against the shared runtime."""
 
-    def __init__(self, name: str, folder: Path) -> None:
+    def __init__(self, name: str, major: int, folder: Path) -> None:
         self.name = name
+        self.major = major
         self.folder = folder
         self._built: dict[str, Path] = {}
 
@@ -57,10 +66,10 @@ class Compiler:
     def _cxx(self) -> list[str]:
         """Without CUDA: against the generated prototypes, and our library under its soname."""
         headers = self.folder / "generated"
-        write_sources(Api.load(), MAJOR, headers)
-        soname = self.folder / f"libcudart.so.{MAJOR}"
+        write_sources(Api.load(), self.major, headers)
+        soname = self.folder / f"libcudart.so.{self.major}"
         if not soname.is_symlink():
-            soname.symlink_to(native_file(f"libwarpserve_gpu_{MAJOR}.so"))
+            soname.symlink_to(native_file(f"libwarpserve_gpu_{self.major}.so"))
         link = ["-Wl,--no-as-needed", f"-L{self.folder}", f"-l:{soname.name}"]
         return ["c++", f"-I{headers}", f"-I{ROOT}", *link, "-x", "c++"]
 
@@ -157,8 +166,8 @@ def test_visible_devices_are_counted_from_zero(warpserve: Warpserve) -> None:
 
 def test_without_a_session_the_host_clock_counts(tmp_path: Path, compiler: Compiler) -> None:
     (tmp_path / "gpus").write_text("\n".join(lines(machine(GPU))) + "\n")
-    library = native_file(f"libwarpserve_gpu_{MAJOR}.so")
-    (tmp_path / f"libcudart.so.{MAJOR}").symlink_to(library)
+    library = native_file(f"libwarpserve_gpu_{compiler.major}.so")
+    (tmp_path / f"libcudart.so.{compiler.major}").symlink_to(library)
     done = subprocess.run(
         [compiler("schedule")],
         env={

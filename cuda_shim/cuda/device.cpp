@@ -101,3 +101,23 @@ std::uint32_t cuDeviceGetExecAffinitySupport(std::int32_t* answer, std::uint32_t
     *answer = 0;
   });
 }
+
+// Graphs own no memory here: what they would allocate is refused.
+std::uint32_t cuDeviceGetGraphMemAttribute(std::int32_t device, std::uint32_t, void* value) {
+  return driver_call([&] {
+    Process::get().device(device);
+    require(value != nullptr);
+    *static_cast<std::uint64_t*>(value) = 0;
+  });
+}
+
+std::uint32_t cuDeviceSetGraphMemAttribute(std::int32_t device, std::uint32_t, void* value) {
+  return driver_call([&] {
+    Process::get().device(device);
+    require(value != nullptr);
+  });
+}
+
+std::uint32_t cuDeviceGraphMemTrim(std::int32_t device) {
+  return driver_call([&] { Process::get().device(device); });
+}

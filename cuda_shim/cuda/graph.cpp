@@ -98,10 +98,8 @@ std::uint32_t cuGraphGetRootNodes(void* graph, void** nodes, std::uint64_t* coun
 
 std::uint32_t cuGraphDestroyNode(void* node) {
   return driver_call([&] {
-    const GraphNode found = node_of(node);
-    const auto owner = found.graph.lock();
-    require(owner != nullptr);
-    return owner->remove(found.id);
+    const auto [graph, id] = living_node_of(node);
+    return graph->remove(id);
   });
 }
 
@@ -223,9 +221,45 @@ std::uint32_t cuGraphNodeGetEnabled(void* executable, void* node, std::uint32_t*
 std::uint32_t cuGraphNodeGetType(void* node, std::uint32_t* type) {
   return driver_call([&] {
     require(type != nullptr);
-    const GraphNode found = node_of(node);
-    const auto owner = found.graph.lock();
-    require(owner != nullptr && owner->find(found.id) != nullptr);
-    *type = node_type(owner->find(found.id)->work);
+    const auto [graph, id] = living_node_of(node);
+    *type = node_type(graph->find(id)->work);
+  });
+}
+
+std::uint32_t cuGraphGetEdges(void* graph, void** from, void** to, std::uint64_t* count) {
+  return driver_call([&] { list_edges(graph_of(graph), from, to, count); });
+}
+
+std::uint32_t cuGraphGetEdges_v2(void* graph, void** from, void** to, void*, std::uint64_t* count) {
+  return driver_call([&] { list_edges(graph_of(graph), from, to, count); });
+}
+
+std::uint32_t cuGraphNodeGetDependencies(void* node, void** dependencies, std::uint64_t* count) {
+  return driver_call([&] {
+    const auto [graph, id] = living_node_of(node);
+    list_nodes(graph, graph->find(id)->dependencies, dependencies, count);
+  });
+}
+
+std::uint32_t cuGraphNodeGetDependencies_v2(void* node, void** dependencies, void*,
+                                            std::uint64_t* count) {
+  return driver_call([&] {
+    const auto [graph, id] = living_node_of(node);
+    list_nodes(graph, graph->find(id)->dependencies, dependencies, count);
+  });
+}
+
+std::uint32_t cuGraphNodeGetDependentNodes(void* node, void** dependents, std::uint64_t* count) {
+  return driver_call([&] {
+    const auto [graph, id] = living_node_of(node);
+    list_nodes(graph, graph->dependents(id), dependents, count);
+  });
+}
+
+std::uint32_t cuGraphNodeGetDependentNodes_v2(void* node, void** dependents, void*,
+                                              std::uint64_t* count) {
+  return driver_call([&] {
+    const auto [graph, id] = living_node_of(node);
+    list_nodes(graph, graph->dependents(id), dependents, count);
   });
 }

@@ -160,3 +160,23 @@ std::uint32_t cudaDeviceGetStreamPriorityRange(std::int32_t* least, std::int32_t
     if (greatest != nullptr) *greatest = kGreatestPriority;
   });
 }
+
+// Graphs own no memory here: what they would allocate is refused.
+std::uint32_t cudaDeviceGetGraphMemAttribute(std::int32_t device, std::uint32_t, void* value) {
+  return runtime_call([&] {
+    Process::get().device(device);
+    require(value != nullptr);
+    *static_cast<std::uint64_t*>(value) = 0;
+  });
+}
+
+std::uint32_t cudaDeviceSetGraphMemAttribute(std::int32_t device, std::uint32_t, void* value) {
+  return runtime_call([&] {
+    Process::get().device(device);
+    require(value != nullptr);
+  });
+}
+
+std::uint32_t cudaDeviceGraphMemTrim(std::int32_t device) {
+  return runtime_call([&] { Process::get().device(device); });
+}

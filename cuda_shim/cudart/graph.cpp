@@ -90,10 +90,8 @@ std::uint32_t cudaGraphGetRootNodes(void* graph, void** nodes, std::uint64_t* co
 
 std::uint32_t cudaGraphDestroyNode(void* node) {
   return runtime_call([&] {
-    const GraphNode found = node_of(node);
-    const auto owner = found.graph.lock();
-    require(owner != nullptr);
-    return owner->remove(found.id);
+    const auto [graph, id] = living_node_of(node);
+    return graph->remove(id);
   });
 }
 
@@ -244,9 +242,78 @@ std::uint32_t cudaGraphNodeGetEnabled(void* executable, void* node, std::uint32_
 std::uint32_t cudaGraphNodeGetType(void* node, std::uint32_t* type) {
   return runtime_call([&] {
     require(type != nullptr);
-    const GraphNode found = node_of(node);
-    const auto owner = found.graph.lock();
-    require(owner != nullptr && owner->find(found.id) != nullptr);
-    *type = node_type(owner->find(found.id)->work);
+    const auto [graph, id] = living_node_of(node);
+    *type = node_type(graph->find(id)->work);
   });
 }
+
+#if WARPSERVE_CUDA_MAJOR == 12
+std::uint32_t cudaGraphGetEdges(void* graph, void** from, void** to, std::uint64_t* count) {
+  return runtime_call([&] { list_edges(graph_of(graph), from, to, count); });
+}
+
+std::uint32_t cudaGraphGetEdges_v2(void* graph, void** from, void** to, void*,
+                                   std::uint64_t* count) {
+  return runtime_call([&] { list_edges(graph_of(graph), from, to, count); });
+}
+
+#else
+std::uint32_t cudaGraphGetEdges(void* graph, void** from, void** to, void*, std::uint64_t* count) {
+  return runtime_call([&] { list_edges(graph_of(graph), from, to, count); });
+}
+
+#endif
+
+#if WARPSERVE_CUDA_MAJOR == 12
+std::uint32_t cudaGraphNodeGetDependencies(void* node, void** dependencies, std::uint64_t* count) {
+  return runtime_call([&] {
+    const auto [graph, id] = living_node_of(node);
+    list_nodes(graph, graph->find(id)->dependencies, dependencies, count);
+  });
+}
+
+std::uint32_t cudaGraphNodeGetDependencies_v2(void* node, void** dependencies, void*,
+                                              std::uint64_t* count) {
+  return runtime_call([&] {
+    const auto [graph, id] = living_node_of(node);
+    list_nodes(graph, graph->find(id)->dependencies, dependencies, count);
+  });
+}
+
+#else
+std::uint32_t cudaGraphNodeGetDependencies(void* node, void** dependencies, void*,
+                                           std::uint64_t* count) {
+  return runtime_call([&] {
+    const auto [graph, id] = living_node_of(node);
+    list_nodes(graph, graph->find(id)->dependencies, dependencies, count);
+  });
+}
+
+#endif
+
+#if WARPSERVE_CUDA_MAJOR == 12
+std::uint32_t cudaGraphNodeGetDependentNodes(void* node, void** dependents, std::uint64_t* count) {
+  return runtime_call([&] {
+    const auto [graph, id] = living_node_of(node);
+    list_nodes(graph, graph->dependents(id), dependents, count);
+  });
+}
+
+std::uint32_t cudaGraphNodeGetDependentNodes_v2(void* node, void** dependents, void*,
+                                                std::uint64_t* count) {
+  return runtime_call([&] {
+    const auto [graph, id] = living_node_of(node);
+    list_nodes(graph, graph->dependents(id), dependents, count);
+  });
+}
+
+#else
+std::uint32_t cudaGraphNodeGetDependentNodes(void* node, void** dependents, void*,
+                                             std::uint64_t* count) {
+  return runtime_call([&] {
+    const auto [graph, id] = living_node_of(node);
+    list_nodes(graph, graph->dependents(id), dependents, count);
+  });
+}
+
+#endif

@@ -169,3 +169,12 @@ std::uint32_t cudaOccupancyAvailableDynamicSMemPerBlock(std::uint64_t* bytes, co
     *bytes = static_cast<std::uint64_t>(kernel_attribute(8, current_device().ordinal));
   });
 }
+
+#if WARPSERVE_CUDA_MAJOR >= 13
+RUNTIME_STREAM_CALL(
+    cudaLaunchHostFunc_v2, cudaLaunchHostFunc_v2_ptsz,
+    (void* stream, void* function, void* data, std::uint32_t), require(function != nullptr);
+    const auto target = stream_of(stream, kDefaultStream);
+    return target->submit(target->context().host_work(
+        [call = reinterpret_cast<void (*)(void*)>(function), data] { call(data); }));)
+#endif

@@ -39,6 +39,13 @@ std::shared_ptr<Graph> graph_of(void* handle) {
 GraphNode node_of(void* handle) {
   return *find<GraphNode>(handle);
 }
+LivingNode living_node_of(void* handle) {
+  const GraphNode node = node_of(handle);
+  const LivingNode living{node.graph.lock(), node.id};
+  require(living.graph != nullptr && living.graph->find(living.id) != nullptr);
+  return living;
+}
+
 std::shared_ptr<GraphExec> executable_of(void* handle) {
   return find<GraphExec>(handle);
 }
@@ -132,6 +139,19 @@ void list_nodes(const std::shared_ptr<Graph>& graph, const std::vector<NodeId>& 
     handles[i] = i < nodes.size() ? node_handle(graph, nodes[i]) : nullptr;
   }
   *count = std::min<std::uint64_t>(wanted, nodes.size());
+}
+
+void list_edges(const std::shared_ptr<Graph>& graph, void** from, void** to, std::uint64_t* count) {
+  std::vector<NodeId> starts;
+  std::vector<NodeId> ends;
+  for (const auto& [start, end] : graph->edges()) {
+    starts.push_back(start);
+    ends.push_back(end);
+  }
+  require(count != nullptr && (from == nullptr) == (to == nullptr));
+  std::uint64_t room = *count;
+  list_nodes(graph, starts, from, &room);
+  list_nodes(graph, ends, to, count);
 }
 
 void tell_capture_info(const Stream& stream, const CaptureAnswers& answers) {

@@ -21,6 +21,12 @@ struct GraphNode {
 // These throw Failure(kInvalidValue) where the handle is none.
 std::shared_ptr<Graph> graph_of(void* handle);
 GraphNode node_of(void* handle);
+// The node in its graph, where both still are.
+struct LivingNode {
+  std::shared_ptr<Graph> graph;
+  NodeId id;
+};
+LivingNode living_node_of(void* handle);
 std::shared_ptr<GraphExec> executable_of(void* handle);
 
 // The handle of a graph, made at the first call.
@@ -41,6 +47,8 @@ std::uint32_t node_type(const Work& work);
 // As the two-call protocol of CUDA: fills at most *count handles (null: none), sets *count.
 void list_nodes(const std::shared_ptr<Graph>& graph, const std::vector<NodeId>& nodes,
                 void** handles, std::uint64_t* count);
+
+void list_edges(const std::shared_ptr<Graph>& graph, void** from, void** to, std::uint64_t* count);
 
 // What the …StreamGetCaptureInfo functions tell; null pointers are left out. The array of
 // dependencies is valid until the thread's next call.

@@ -41,6 +41,11 @@ struct ProcessInfoV2 {
 constexpr std::uint32_t kMemoryV2Version = sizeof(MemoryV2) | 2U << 24U;
 constexpr std::uint32_t kNoInstance = 0xFFFFFFFF;
 
+constexpr std::uint32_t kNvSwitch = 1;  // NVML_NVLINK_DEVICE_TYPE_SWITCH
+// A versioned structure begins with its version, whose low bytes are its size.
+constexpr std::uint32_t kVersionBytesMask = 0xFFFFFF;
+constexpr std::uint32_t kFabricInfoLimitBytes = 256;
+
 enum ClockType : std::uint32_t {
   kGraphicsClock = 0,
   kSmClock = 1,
@@ -511,5 +516,40 @@ std::uint32_t nvmlDeviceIsMigDeviceHandle(void* device, std::uint32_t* answer_ou
   return call([&] {
     index_of(device);
     answer(answer_out, 0U);
+  });
+}
+
+std::uint32_t nvmlDeviceGetNvLinkRemoteDeviceType(void* device, std::uint32_t link,
+                                                  std::uint32_t* type) {
+  return call([&] {
+    require_link(device, link);
+    answer(type, kNvSwitch);
+  });
+}
+
+// The switches of a box are not in the catalogue.
+std::uint32_t nvmlDeviceGetNvLinkRemotePciInfo(void* device, std::uint32_t link, void*) {
+  return call([&] {
+    require_link(device, link);
+    throw Failure{Code::kNotSupported};
+  });
+}
+
+std::uint32_t nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, std::uint32_t link, void*) {
+  return call([&] {
+    require_link(device, link);
+    throw Failure{Code::kNotSupported};
+  });
+}
+
+// No fabric manager: state 0, not supported.
+std::uint32_t nvmlDeviceGetGpuFabricInfoV(void* device, void* info) {
+  return call([&] {
+    index_of(device);
+    require(info != nullptr);
+    const std::uint32_t version = *static_cast<std::uint32_t*>(info);
+    const std::uint32_t bytes = version & kVersionBytesMask;
+    require(bytes >= sizeof(version) && bytes <= kFabricInfoLimitBytes);
+    std::memset(static_cast<char*>(info) + sizeof(version), 0, bytes - sizeof(version));
   });
 }
