@@ -98,6 +98,7 @@ rlimit raise_descriptor_limit() {
 
 Look ProcessWatch::look() {
   if (last_culprit_is_still_busy()) return Look{culprit_};
+  if (shared_loop_ && thread_count() >= kWorthSharing) shared_loop_->expect_run();
   for (int i = 0; i < kMaxPasses; ++i) {
     refresh_hot_counters();
     const bool all_listed = tree_.list_the_new();
@@ -161,7 +162,8 @@ ProcessWatch::Pass ProcessWatch::pass_over(std::vector<ThreadSeen>& threads) {
   if (threads.size() < kWorthSharing) {
     std::ranges::for_each(threads, look_at);
   } else {
-    shared_loop_.run(threads.size(), [&threads](std::size_t i) { look_at(threads[i]); });
+    if (!shared_loop_) shared_loop_.emplace();
+    shared_loop_->run(threads.size(), [&threads](std::size_t i) { look_at(threads[i]); });
   }
   Pass outcome = Pass::kQuiet;
   for (const ThreadSeen& seen : threads) outcome = std::max(outcome, note(seen));

@@ -132,7 +132,7 @@ class ProcessWatch {
   void cool_down();
   void doubt(WatchedProcess& process);
 
-  SharedLoop shared_loop_;
+  std::optional<SharedLoop> shared_loop_;  // once there are enough threads for it
   ProcessTree tree_;
   Busy culprit_;
   std::vector<std::pair<pid_t, pid_t>> gone_;  // in this look
