@@ -1,6 +1,7 @@
 // The control socket's thread, without an advance loop behind it.
 #include "timekeeper/server/control_server.hpp"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -9,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <variant>
 
 #include "tests/native/check.hpp"
 
@@ -43,40 +45,69 @@ Fd connect_to(const SessionFolder& folder) {
   return fd;
 }
 
-// The answer to a message of `type` that the control thread has taken when it is told to stop.
-ControlMessage answer_after_the_end(ControlType type) {
-  const SessionFolder folder;
-  const Token token{};
-  const SharedMemory memory({.mode = ClockMode::kExact,
-                             .guard = GuardKind::kSettle,
-                             .slot_capacity = 64,
-                             .spin_limit = 100,
-                             .spin_quantum_ns = 1,
-                             .realtime_epoch_ns = 0});
+// A control thread, one client of it, and the test as the advance loop.
+struct Scene {
+  SessionFolder folder;
+  SharedMemory memory{{.mode = ClockMode::kExact,
+                       .guard = GuardKind::kSettle,
+                       .slot_capacity = 64,
+                       .spin_limit = 100,
+                       .spin_quantum_ns = 1,
+                       .realtime_epoch_ns = 0}};
   WakeDescriptors wake_descriptors;
-  EventQueue events([] {});
-  ControlServer server(folder.path(), token, memory, wake_descriptors, events, {});
-  server.start();
-  const Fd client = connect_to(folder);
-  while (events.drain().empty()) std::this_thread::yield();  // that it has started
+  EventQueue events{[] {}};
+  ControlServer server{folder.path(), Token{}, memory, wake_descriptors, events, {}};
+  Fd client;
 
-  ControlMessage message{};
-  message.magic = kControlMagic;
-  message.contract_version = kContractVersion;
-  message.type = type;
-  if (send(client.get(), &message, sizeof message, 0) != sizeof message) return {};
-  while (events.empty()) std::this_thread::yield();
-  server.stop();
-  ControlMessage answer{};
-  return recv(client.get(), &answer, sizeof answer, 0) == sizeof answer ? answer : ControlMessage{};
-}
+  Scene() {
+    server.start();
+    client = connect_to(folder);
+    await_event();  // that it has started
+    events.drain();
+  }
+
+  void await_event() const {
+    while (events.empty()) std::this_thread::yield();
+  }
+
+  void ask(ControlType type) const {
+    ControlMessage message{};
+    message.magic = kControlMagic;
+    message.contract_version = kContractVersion;
+    message.type = type;
+    CHECK_EQ(send(client.get(), &message, sizeof message, 0), ssize_t{sizeof message});
+  }
+
+  void expect_refusal(const std::string& why) const {
+    ControlMessage answer{};
+    CHECK_EQ(recv(client.get(), &answer, sizeof answer, 0), ssize_t{sizeof answer});
+    CHECK_EQ(answer.type, ControlType::kRefused);
+    CHECK_EQ(std::string(answer.text), why);
+  }
+};
 
 TEST(who_asks_while_the_session_ends_is_refused) {
   for (const ControlType type : {ControlType::kHello, ControlType::kStatus}) {
-    const ControlMessage answer = answer_after_the_end(type);
-    CHECK_EQ(answer.type, ControlType::kRefused);
-    CHECK_EQ(std::string(answer.text), "the session has ended");
+    Scene scene;
+    scene.ask(type);
+    scene.await_event();
+    scene.server.stop();
+    scene.expect_refusal("the session has ended");
   }
+}
+
+TEST(a_request_that_fails_is_refused) {
+  Scene scene;
+  scene.ask(ControlType::kStatus);
+  scene.await_event();
+  rlimit former{};
+  getrlimit(RLIMIT_NOFILE, &former);
+  const auto next_free = static_cast<rlim_t>(Fd(dup(scene.client.get())).get());
+  const rlimit none_left{.rlim_cur = next_free, .rlim_max = former.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &none_left);
+  for (Event& event : scene.events.drain()) std::get<StateAsked>(event).answer.set_value("{}");
+  scene.expect_refusal("writing the status: Too many open files");
+  setrlimit(RLIMIT_NOFILE, &former);
 }
 
 }  // namespace

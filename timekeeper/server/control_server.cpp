@@ -275,6 +275,8 @@ void ControlServer::serve(int socket_fd) {
     handle(found->second, std::move(*packet));
   } catch (const std::future_error&) {
     refuse(found->second, "the session has ended");
+  } catch (const std::exception& error) {
+    refuse(found->second, error.what());
   }
 }
 
@@ -352,21 +354,17 @@ void ControlServer::spawn_member(Connection& connection, Packet& packet) {
   connection.is_launcher = true;
   launcher_came_ = true;
   if (packet.descriptors.size() != 4) return refuse(connection, "four descriptors are needed");
-  try {
-    const Fd memfd = std::move(packet.descriptors[0]);
-    const SpawnRequest request = read_spawn_request(
-        memfd.get(), {std::move(packet.descriptors[1]), std::move(packet.descriptors[2]),
-                      std::move(packet.descriptors[3])});
-    const pid_t pid = spawn(request, member_descriptor_limit_);
-    connection.spawned.push_back(pid);
-    if (packet.message.value == 1) ends_with_ = pid;
-    watch(pid);
-    ControlMessage message = message_of(ControlType::kSpawned);
-    message.value = static_cast<std::uint32_t>(pid);
-    reply(connection, message);
-  } catch (const std::exception& error) {
-    refuse(connection, error.what());
-  }
+  const Fd memfd = std::move(packet.descriptors[0]);
+  const SpawnRequest request = read_spawn_request(
+      memfd.get(), {std::move(packet.descriptors[1]), std::move(packet.descriptors[2]),
+                    std::move(packet.descriptors[3])});
+  const pid_t pid = spawn(request, member_descriptor_limit_);
+  connection.spawned.push_back(pid);
+  if (packet.message.value == 1) ends_with_ = pid;
+  watch(pid);
+  ControlMessage message = message_of(ControlType::kSpawned);
+  message.value = static_cast<std::uint32_t>(pid);
+  reply(connection, message);
 }
 
 void ControlServer::answer_status(Connection& connection) {
