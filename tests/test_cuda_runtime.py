@@ -116,6 +116,21 @@ def test_wrong_use_gets_the_errors_of_the_driver(warpserve: Warpserve, compiler:
     assert told == json.loads((PROGRAMS / "errors.json").read_text())
 
 
+def test_memory_through_the_driver(warpserve: Warpserve) -> None:
+    told = json.loads(run(warpserve, sys.executable, PROGRAMS / "memory.py").stdout)
+    assert told == {
+        "mappings": {
+            "granularity": Catalogue().gpu("h100-sxm").allocation_granularity_bytes,
+            "seen": [[7, 7, 7, 7]] * 2,
+            "release_again": 1,
+        },
+        "pools": {"used": True},
+        "pointers": {"base": True, "size": 1000, "type": 2, "past": 1, "freed": 1},
+        "ipc": {"child": 0, "written": [42, 42, 42, 42]},
+        "fork": 3,
+    }
+
+
 # Roads
 
 

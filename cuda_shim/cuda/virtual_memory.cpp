@@ -35,6 +35,11 @@ VirtualMemory& memory() {
   return process_memory().virtual_memory();
 }
 
+PhysicalId known(std::uint64_t handle) {
+  require(memory().info({handle}).ok());
+  return {handle};
+}
+
 int physical_device(std::uint32_t location_type, std::int32_t location_id) {
   require(location_type == kDeviceLocation);
   return Process::get().device(location_id).physical;
@@ -75,7 +80,7 @@ std::uint32_t cuMemCreate(std::uint64_t* handle, std::uint64_t bytes, const void
 }
 
 std::uint32_t cuMemRelease(std::uint64_t handle) {
-  return driver_call([&] { expect(memory().release({handle})); });
+  return driver_call([&] { expect(memory().release(known(handle))); });
 }
 
 std::uint32_t cuMemRetainAllocationHandle(std::uint64_t* handle, void* address) {
@@ -89,7 +94,7 @@ std::uint32_t cuMemMap(std::uint64_t address, std::uint64_t bytes, std::uint64_t
                        std::uint64_t handle, std::uint64_t flags) {
   return driver_call([&] {
     require(offset == 0 && flags == 0);
-    expect(memory().map(address, bytes, {handle}));
+    expect(memory().map(address, bytes, known(handle)));
   });
 }
 
@@ -132,7 +137,7 @@ std::uint32_t cuMemGetAllocationGranularity(std::uint64_t* bytes, const void* pr
 std::uint32_t cuMemGetAllocationPropertiesFromHandle(void* properties, std::uint64_t handle) {
   return driver_call([&] {
     require(properties != nullptr);
-    const PhysicalInfo info = value_of(memory().info({handle}));
+    const PhysicalInfo info = value_of(memory().info(known(handle)));
     *static_cast<AllocationProperties*>(properties) = {
         .type = kPinnedAllocation,
         .handle_types = info.exportable ? kPosixDescriptor : 0,
@@ -146,7 +151,7 @@ std::uint32_t cuMemExportToShareableHandle(void* shareable, std::uint64_t handle
   return driver_call([&] {
     require(shareable != nullptr && flags == 0);
     require(type == kPosixDescriptor, Error::kNotSupported);
-    *static_cast<std::int32_t*>(shareable) = value_of(memory().export_descriptor({handle}));
+    *static_cast<std::int32_t*>(shareable) = value_of(memory().export_descriptor(known(handle)));
   });
 }
 

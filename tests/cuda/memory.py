@@ -1,0 +1,133 @@
+"""Memory through the driver: mappings, pools, pointers, IPC, forked children; prints JSON."""
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+
+MIB = 1 << 20
+DEVICE = 1  # CU_MEM_LOCATION_TYPE_DEVICE
+cuda = ctypes.CDLL("libcuda.so.1")
+runtime = ctypes.CDLL("libcudart.so.13")
+u64 = ctypes.c_uint64
+
+
+def call(name, *arguments, library=cuda):
+    code = getattr(library, name)(*arguments)
+    assert code == 0, f"{name}: {code}"
+
+
+def out(name, *arguments, kind=u64, library=cuda):
+    value = kind()
+    call(name, ctypes.byref(value), *arguments, library=library)
+    return value
+
+
+def read(address, size=4):
+    buffer = (ctypes.c_ubyte * size)()
+    call("cuMemcpyDtoH_v2", buffer, u64(address), u64(size))
+    return list(buffer)
+
+
+def with_mappings():
+    """The same physical memory, mapped a second time elsewhere."""
+    properties = (ctypes.c_uint32 * 8)(1, 1, DEVICE, 0, 0, 0, 0, 0)
+    granularity = out("cuMemGetAllocationGranularity", properties, 0).value
+    physical = out("cuMemCreate", u64(granularity), properties, u64(0))
+    seen = []
+    access = (ctypes.c_uint32 * 3)(DEVICE, 0, 3)
+    for fill in (7, None):
+        address = out("cuMemAddressReserve", u64(granularity), u64(0), u64(0), u64(0))
+        call("cuMemMap", address, u64(granularity), u64(0), physical, u64(0))
+        call("cuMemSetAccess", address, u64(granularity), access, u64(1))
+        if fill is not None:
+            call("cuMemsetD8_v2", address, ctypes.c_ubyte(fill), u64(16))
+        seen.append(read(address.value))
+        call("cuMemUnmap", address, u64(granularity))
+        call("cuMemAddressFree", address, u64(granularity))
+    call("cuMemRelease", physical)
+    again = cuda.cuMemRelease(physical)
+    return {"granularity": granularity, "seen": seen, "release_again": again}
+
+
+def with_pools():
+    pool = out("cuDeviceGetDefaultMemPool", 0, kind=ctypes.c_void_p)
+    address = out("cuMemAllocAsync", u64(MIB), None)
+    used = u64()
+    call("cuMemPoolGetAttribute", pool, 7, ctypes.byref(used))
+    call("cuMemFreeAsync", address, None)
+    return {"used": used.value >= MIB}
+
+
+def with_pointers():
+    address = out("cuMemAlloc_v2", u64(1000)).value
+    inside = u64(address + 10)
+    base, size = u64(), u64()
+    call("cuMemGetAddressRange_v2", ctypes.byref(base), ctypes.byref(size), inside)
+    kind = out("cuPointerGetAttribute", 2, inside, kind=ctypes.c_uint32).value
+    past = cuda.cuMemcpyDtoH_v2((ctypes.c_ubyte * 8)(), u64(address + 2 * MIB), u64(8))
+    call("cuMemFree_v2", u64(address))
+    freed = cuda.cuMemsetD8_v2(u64(address), ctypes.c_ubyte(0), u64(8))
+    return {
+        "base": base.value == address,
+        "size": size.value,
+        "type": kind,
+        "past": past,
+        "freed": freed,
+    }
+
+
+def with_ipc():
+    """Another process writes into our allocation."""
+    address = out("cudaMalloc", u64(4096), kind=ctypes.c_void_p, library=runtime)
+    call("cudaMemset", address, 1, u64(4096), library=runtime)
+    handle = (ctypes.c_ubyte * 64)()
+    call("cudaIpcGetMemHandle", handle, address, library=runtime)
+    child = subprocess.run([sys.executable, __file__, bytes(handle).hex()], check=True)
+    return {"child": child.returncode, "written": read(address.value)}
+
+
+class IpcHandle(ctypes.Structure):
+    _fields_ = [("reserved", ctypes.c_ubyte * 64)]
+
+
+def write_to(handle_hex):
+    handle = IpcHandle.from_buffer_copy(bytes.fromhex(handle_hex))
+    address = ctypes.c_void_p()
+    call("cudaIpcOpenMemHandle", ctypes.byref(address), handle, 1, library=runtime)
+    call("cudaMemset", address, 42, u64(4), library=runtime)
+    call("cudaDeviceSynchronize", library=runtime)
+    call("cudaIpcCloseMemHandle", address, library=runtime)
+
+
+def in_forked_child():
+    """As on a real GPU, it can't go on with its parent's."""
+    child = os.fork()
+    if child == 0:
+        os._exit(runtime.cudaDeviceSynchronize())
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def main():
+    call("cuInit", 0)
+    context = out("cuDevicePrimaryCtxRetain", 0, kind=ctypes.c_void_p)
+    call("cuCtxSetCurrent", context)
+    print(
+        json.dumps(
+            {
+                "mappings": with_mappings(),
+                "pools": with_pools(),
+                "pointers": with_pointers(),
+                "ipc": with_ipc(),
+                "fork": in_forked_child(),
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        write_to(sys.argv[1])
+    else:
+        main()
