@@ -57,7 +57,7 @@ def run(
     start_time: Annotated[
         str | None,
         typer.Option(
-            help="date at the start, ISO 8601 or 'now' [default: 2026-01-01 in exact, else now]"
+            help="date at the start, ISO 8601 or 'now'; default: 2026-01-01 in exact, else now"
         ),
     ] = None,
     audit: Annotated[
@@ -128,7 +128,7 @@ def run(
 
 
 def status(
-    session: Annotated[str | None, typer.Argument(help="the session's name [default: all]")] = None,
+    session: Annotated[str | None, typer.Argument(help="the session's name; default: all")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object a session")] = False,
 ) -> None:
     """Show running sessions: the time, the members, who waits for what, what keeps time still."""

@@ -26,7 +26,7 @@ def _is_static_elf(path: Path) -> bool:
             offset, entry_bytes, entries = fields[5], fields[9], fields[10]
             file.seek(offset)
             table = file.read(entry_bytes * entries)
-    except OSError:
+        types = [struct.unpack_from("<I", table, i * entry_bytes)[0] for i in range(entries)]
+    except (OSError, struct.error):  # not to be read, or cut short: the kernel will say so
         return False
-    types = (struct.unpack_from("<I", table, i * entry_bytes)[0] for i in range(entries))
     return _PT_INTERP not in types

@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -152,7 +153,14 @@ ControlServer::~ControlServer() {
 }
 
 void ControlServer::start() {
-  thread_ = std::thread([this] { run(); });
+  thread_ = std::thread([this] {
+    try {
+      run();
+    } catch (const std::exception& error) {
+      fprintf(stderr, "warpserve: the control socket failed: %s\n", error.what());
+      events_.push(EndAsked{"the control socket failed"});
+    }
+  });
 }
 
 void ControlServer::stop() {
@@ -203,7 +211,12 @@ void ControlServer::end_if_no_launcher_came() {
 
 void ControlServer::accept_one() {
   Fd socket_fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket_fd.valid() || connections_.size() >= kMaxConnections) return;
+  if (!socket_fd.valid()) {
+    // Out of descriptors: whoever waits to be accepted goes on waiting; do not spin meanwhile.
+    if (errno == EMFILE || errno == ENFILE) usleep(10'000);
+    return;
+  }
+  if (connections_.size() >= kMaxConnections) return;
   const int fd = socket_fd.get();
   const pid_t pid = peer_pid(fd);
   if (pid == 0) return;

@@ -171,13 +171,18 @@ ProcessWatch::Pass ProcessWatch::pass_over(std::vector<ThreadSeen>& threads) {
 }
 
 // Touches nothing but the thread itself: two threads may look at two of them at once.
-void ProcessWatch::look_at(ThreadSeen& seen) {
-  const int task_dir = seen.process->task_dir.get();
-  seen.sight = seen.thread->look(task_dir, image_of(*seen.process));
-  if (seen.sight == Sight::kAsleep) seen.counters = seen.thread->read_counters(task_dir);
+void ProcessWatch::look_at(ThreadSeen& seen) noexcept {
+  try {
+    const int task_dir = seen.process->task_dir.get();
+    seen.sight = seen.thread->look(task_dir, image_of(*seen.process));
+    if (seen.sight == Sight::kAsleep) seen.counters = seen.thread->read_counters(task_dir);
+  } catch (...) {
+    seen.failure = std::current_exception();
+  }
 }
 
 ProcessWatch::Pass ProcessWatch::note(const ThreadSeen& seen) {
+  if (seen.failure) std::rethrow_exception(seen.failure);
   switch (seen.sight) {
     case Sight::kAsleep:
       return note_counters(*seen.process, *seen.thread, seen.counters);

@@ -27,6 +27,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <string>
 #include <utility>
@@ -117,13 +118,14 @@ class ProcessWatch {
     WatchedThread* thread;
     Sight sight = Sight::kBusy;
     Counters counters = Counters::kChanged;  // read if it sleeps
+    std::exception_ptr failure;
   };
 
   bool last_culprit_is_still_busy();
   void refresh_hot_counters();
   Pass pass();
   Pass pass_over(std::vector<ThreadSeen>& threads);
-  static void look_at(ThreadSeen& seen);
+  static void look_at(ThreadSeen& seen) noexcept;
   Pass note(const ThreadSeen& seen);
   Pass note_counters(WatchedProcess& process, const WatchedThread& thread, Counters counters);
   void note_gone(WatchedProcess& process, const WatchedThread& thread);
