@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.harness import Outcome, Warpserve
-from warpserve.cuda_shim.api.generate import write_sources
-from warpserve.cuda_shim.api.model import Api
+from warpserve.cuda_shim.api import check
+from warpserve.cuda_shim.api.generate import in_major, write_sources
+from warpserve.cuda_shim.api.model import CUDA_MAJORS, Api, Treatment
 from warpserve.cuda_shim.catalogue import Catalogue, machine
 from warpserve.cuda_shim.catalogue.export import lines
 from warpserve.cuda_shim.launch import cuda_major
@@ -84,6 +85,16 @@ def answers(done: Outcome) -> dict[str, str]:
     return dict(line.rsplit(" ", 1) for line in done.stdout.splitlines())
 
 
+# The list
+
+
+@pytest.mark.parametrize("major", CUDA_MAJORS)
+def test_the_list_the_files_and_the_library_agree(major: int) -> None:
+    api = Api.load()
+    library = native_file(f"libwarpserve_gpu_{major}.so")
+    assert [*check.check_handwritten(api), *check.check_library(api, major, library)] == []
+
+
 # Time
 
 
@@ -114,6 +125,22 @@ def test_streams_copies_and_graphs_end_when_computed_by_hand(
 def test_wrong_use_gets_the_errors_of_the_driver(warpserve: Warpserve, compiler: Compiler) -> None:
     told = answers(run(warpserve, compiler("errors")))
     assert told == json.loads((PROGRAMS / "errors.json").read_text())
+
+
+def test_null_pointers_are_errors_and_never_a_crash(warpserve: Warpserve, tmp_path: Path) -> None:
+    api = Api.load()
+    names = [
+        symbol
+        for id in ("cuda", "cudart", "nvml", "cublas", "cublasLt", "cudnn")
+        for entry in in_major(api.entries[id], MAJOR)
+        for symbol in entry.symbols
+        if entry.treatment is Treatment.IMPLEMENTED and entry.returns not in ("void", "void **")
+    ]
+    assert len(names) > 500
+    asked = tmp_path / "names"
+    asked.write_text(" ".join(names))
+    done = run(warpserve, "sh", "-c", f"{sys.executable} {PROGRAMS / 'nulls.py'} < {asked}")
+    assert done.stdout.splitlines()[-1] == "done"
 
 
 def test_memory_through_the_driver(warpserve: Warpserve) -> None:
