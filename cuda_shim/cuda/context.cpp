@@ -1,6 +1,7 @@
 #include "cuda_shim/entry/contexts.hpp"
 #include "cuda_shim/entry/devices.hpp"
 #include "cuda_shim/entry/driver.hpp"
+#include "cuda_shim/entry/memory.hpp"
 #include "cuda_shim/entry/streams.hpp"
 
 using namespace warpserve::gpu;
@@ -185,7 +186,7 @@ std::uint32_t cuCtxGetApiVersion(void* context, std::uint32_t* version) {
 
 std::uint32_t cuCtxSynchronize() {
   return driver_call(
-      [] { return device_of_context(*Thread::get().current_context()).time.synchronize(); });
+      [] { return synchronize(device_of_context(*Thread::get().current_context())); });
 }
 
 std::uint32_t cuCtxGetLimit(std::uint64_t* value, std::uint32_t number) {

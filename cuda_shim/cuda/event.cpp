@@ -1,4 +1,5 @@
 #include "cuda_shim/entry/driver.hpp"
+#include "cuda_shim/entry/memory.hpp"
 #include "cuda_shim/entry/streams.hpp"
 
 using namespace warpserve::gpu;
@@ -31,7 +32,7 @@ std::uint32_t cuEventQuery(void* event) {
 }
 
 std::uint32_t cuEventSynchronize(void* event) {
-  return driver_call([&] { return event_of(event)->synchronize(); });
+  return driver_call([&] { return synchronize_event(event); });
 }
 
 std::uint32_t cuEventElapsedTime(float* ms, void* start, void* end) {

@@ -59,7 +59,7 @@ DRIVER_STREAM_CALL(cuStreamQuery, cuStreamQuery_ptsz, (void* stream),
                    return stream_of(stream, kDefaultStream)->query();)
 
 DRIVER_STREAM_CALL(cuStreamSynchronize, cuStreamSynchronize_ptsz, (void* stream),
-                   return stream_of(stream, kDefaultStream)->synchronize();)
+                   return synchronize(*stream_of(stream, kDefaultStream));)
 
 DRIVER_STREAM_CALL(cuStreamWaitEvent, cuStreamWaitEvent_ptsz,
                    (void* stream, void* event, std::uint32_t flags),

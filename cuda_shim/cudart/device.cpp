@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "cuda_shim/entry/devices.hpp"
+#include "cuda_shim/entry/memory.hpp"
 #include "cuda_shim/entry/runtime.hpp"
 #include "cuda_shim/entry/streams.hpp"
 #include "cuda_shim/time/capture.hpp"
@@ -84,7 +85,7 @@ std::uint32_t cudaSetDeviceFlags(std::uint32_t flags) {
 }
 
 std::uint32_t cudaDeviceSynchronize() {
-  return runtime_call([] { return current_device().time.synchronize(); });
+  return runtime_call([] { return synchronize(current_device()); });
 }
 
 std::uint32_t cudaDeviceReset() {

@@ -1,3 +1,4 @@
+#include "cuda_shim/entry/memory.hpp"
 #include "cuda_shim/entry/runtime.hpp"
 #include "cuda_shim/entry/streams.hpp"
 
@@ -33,7 +34,7 @@ std::uint32_t cudaEventQuery(void* event) {
 }
 
 std::uint32_t cudaEventSynchronize(void* event) {
-  return runtime_call([&] { return event_of(event)->synchronize(); });
+  return runtime_call([&] { return synchronize_event(event); });
 }
 
 std::uint32_t cudaEventElapsedTime(float* ms, void* start, void* end) {

@@ -1,4 +1,5 @@
 #include "cuda_shim/entry/graphs.hpp"
+#include "cuda_shim/entry/memory.hpp"
 #include "cuda_shim/entry/runtime.hpp"
 #include "cuda_shim/entry/streams.hpp"
 
@@ -40,7 +41,7 @@ RUNTIME_STREAM_CALL(cudaStreamQuery, cudaStreamQuery_ptsz, (void* stream),
                     return stream_of(stream, kDefaultStream)->query();)
 
 RUNTIME_STREAM_CALL(cudaStreamSynchronize, cudaStreamSynchronize_ptsz, (void* stream),
-                    return stream_of(stream, kDefaultStream)->synchronize();)
+                    return synchronize(*stream_of(stream, kDefaultStream));)
 
 RUNTIME_STREAM_CALL(cudaStreamWaitEvent, cudaStreamWaitEvent_ptsz,
                     (void* stream, void* event, std::uint32_t flags),

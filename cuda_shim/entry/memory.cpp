@@ -1,5 +1,7 @@
 #include "cuda_shim/entry/memory.hpp"
 
+#include "cuda_shim/entry/handles.hpp"
+#include "cuda_shim/entry/streams.hpp"
 #include "cuda_shim/time/capture.hpp"
 #include "cuda_shim/time/context.hpp"
 
@@ -16,6 +18,11 @@ bool blocks(const CopyPlan& plan, Blocking blocking) {
   const bool within_devices =
       plan.route() == CopyRoute::kWithinDevice || plan.route() == CopyRoute::kPeer;
   return blocking == Blocking::kYes && !within_devices;
+}
+
+Status released(Status waited, int physical) {
+  if (waited == Status::kOk) process_memory().pools().on_synchronize(physical);
+  return waited;
 }
 
 Context& context_of_physical(int physical) {
@@ -90,6 +97,20 @@ Status copy(Stream& stream, const CopyPlan& plan, Blocking blocking) {
   const Status status = stream.submit(copy_work(stream.context(), plan), [plan] { plan.move(); });
   if (status != Status::kOk || captures || !blocks(plan, blocking)) return status;
   return stream.synchronize();
+}
+
+Status synchronize(Stream& stream) {
+  return released(stream.synchronize(), device_of(stream).physical);
+}
+
+Status synchronize(Device& device) {
+  return released(device.time.synchronize(), device.physical);
+}
+
+Status synchronize_event(void* event) {
+  const auto found = handles<DeviceEvent>().find(event);
+  require(found != nullptr, Error::kInvalidHandle);
+  return released(found->event->synchronize(), Process::get().device(found->device).physical);
 }
 
 Status fill(Stream& stream, const FillPlan& plan) {

@@ -36,6 +36,11 @@ enum class Blocking { kNo, kYes };
 Status copy(Stream& stream, const CopyPlan& plan, Blocking blocking);
 Status fill(Stream& stream, const FillPlan& plan);
 
+// Wait as the program asks to; pools give back then what they hold beyond their threshold.
+Status synchronize(Stream& stream);
+Status synchronize(Device& device);
+Status synchronize_event(void* event);
+
 // The work of a copy that begins in a stream of that context.
 Work copy_work(Context& context, const CopyPlan& plan);
 
