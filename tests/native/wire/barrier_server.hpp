@@ -45,6 +45,8 @@ class BarrierServer {
     }
     rung_.notify_one();
     owner_.join();
+    road_.reset();
+    gateway_.reset();  // its thread rings
   }
 
  private:
