@@ -7,11 +7,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from warpserve.timekeeper.launcher import RunningSession
+from warpserve.timekeeper.native import zmq_library
 from warpserve.timekeeper.options import Clock, Guard, OnStall, SessionOptions
 
 ROOT = Path(__file__).parents[2]
@@ -88,19 +89,13 @@ def _in_session(command: list[str], options: SessionOptions | None = None) -> fl
 def _rounds() -> Iterator[Figure]:
     bars = {1: 200.0, 256: 4_000.0}
     program = BUILD / "tests" / "native" / "wire" / "round_benchmark"
-    env = os.environ | {"WARPSERVE_LIBZMQ": str(_zmq_library())}
+    env = os.environ | {"WARPSERVE_LIBZMQ": str(zmq_library())}
     output = subprocess.run([program], check=True, capture_output=True, text=True, env=env).stdout
     for line in output.splitlines():
         row = json.loads(line)
         actors = row["actors"]
         name = "lone jump" if actors == 1 else f"round of {actors:,} actors"
         yield Figure(f"{name}, barrier, ZeroMQ, median", row["median_us"], "us", bars.get(actors))
-
-
-def _zmq_library() -> Path:
-    from warpserve.timekeeper.native import zmq_library
-
-    return zmq_library()
 
 
 def _cpu_percent(command: list[str]) -> float:
@@ -133,13 +128,7 @@ def _cpu_s(pid: int) -> float:
 
 def _a_month_s() -> float:
     example = ROOT / "docs" / "examples" / "a_month.py"
-    return _host_seconds(
-        lambda session: session.spawn([sys.executable, str(example)], stdio=(0, 2, 2))
-    )
-
-
-def _host_seconds(start: Callable[[RunningSession], int]) -> float:
     begin = time.monotonic()
     with RunningSession() as session:
-        session.wait(start(session))
+        session.wait(session.spawn([sys.executable, str(example)], stdio=(0, 2, 2)))
         return time.monotonic() - begin
