@@ -20,7 +20,7 @@ Waits = dict[str, dict[str, int]]
 
 
 def python_waits(warpserve: Warpserve, python: str, *arguments: str, clock: str) -> Waits:
-    """The waits of tests/clients/waits.py by name: expected_ns and measured_ns."""
+    """The waits of tests/clients/waits.py by name: expected_ns, at_most_ns and measured_ns."""
     client = [python, str(CLIENTS / "waits.py"), *arguments]
     outcome = warpserve.run(client, options=[f"--clock={clock}"], limit_s=120)
     assert outcome.exit_code == 0, outcome.stderr
@@ -32,7 +32,12 @@ def python_waits(warpserve: Warpserve, python: str, *arguments: str, clock: str)
 def test_python_waits_are_exact(warpserve: Warpserve, python: str) -> None:
     waits = python_waits(warpserve, python, clock="exact")
     assert len(waits) > 40
-    wrong = {name: wait for name, wait in waits.items() if len(set(wait.values())) != 1}
+    wrong = {
+        name: wait
+        for name, wait in waits.items()
+        if not isinstance(wait["measured_ns"], int)  # an error, or clocks that do not agree
+        or not wait["expected_ns"] <= wait["measured_ns"] <= wait["at_most_ns"]
+    }
     assert wrong == {}
 
 

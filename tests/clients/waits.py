@@ -1,7 +1,7 @@
 """Every timed wait of Python, each with the time that it must take on a virtual clock.
 
-Prints one JSON object: {case: {"expected_ns": …, "measured_ns": …}}. Arguments: the longest
-expected wait to run, in ns (default: all). Python 3.10 and later, stdlib only.
+Prints one JSON object: {case: {"expected_ns": …, "at_most_ns": …, "measured_ns": …}}. Arguments:
+the longest expected wait to run, in ns (default: all). Python 3.10 and later, stdlib only.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ BEHIND_THE_DEADLINE = 1
 CASES = {}
 
 
-def takes(expected_ns):
+def takes(expected_ns, at_most_ns=None):
     def register(case):
-        CASES[case.__name__] = (expected_ns, case)
+        CASES[case.__name__] = (expected_ns, at_most_ns or expected_ns, case)
         return case
 
     return register
@@ -391,7 +391,9 @@ def multiprocessing_spawn():
     queue_of("spawn")
 
 
-@takes(500 * MS + 2 * BEHIND_THE_DEADLINE)
+# Its manager polls a pipe with timeout 0 each time that it is woken; how many wake-ups it takes for
+# one is a race between the threads of the pool.
+@takes(500 * MS, at_most_ns=500 * MS + 8 * BEHIND_THE_DEADLINE)
 def process_pool():
     with concurrent.futures.ProcessPoolExecutor(2) as pool:
         list(pool.map(time.sleep, [0.5, 0.25]))
@@ -427,14 +429,18 @@ def measure(case):
 def main():
     longest_ns = int(sys.argv[1]) if len(sys.argv) > 1 else sys.maxsize
     results = {}
-    for name, (expected_ns, case) in CASES.items():
+    for name, (expected_ns, at_most_ns, case) in CASES.items():
         if expected_ns > longest_ns:
             continue
         try:
             measured_ns = measure(case)
         except Exception as error:
             measured_ns = f"{type(error).__name__}: {error}"
-        results[name] = {"expected_ns": expected_ns, "measured_ns": measured_ns}
+        results[name] = {
+            "expected_ns": expected_ns,
+            "at_most_ns": at_most_ns,
+            "measured_ns": measured_ns,
+        }
     print(json.dumps(results))
 
 

@@ -136,10 +136,10 @@ class _Draw:
         return choices
 
     def _sleep(self) -> Sleep:
-        # Not by timerfd: its first use in a process is missed about once in 2,500 programs
-        # (docs/limitations.md).
-        means = self.rng.choice(sorted(SLEEP_UNIT_NS.keys() - NEVER_ZERO))
-        return Sleep(means, self._duration(SLEEP_UNIT_NS[means]))
+        means = self.rng.choice(sorted(SLEEP_UNIT_NS))
+        unit_ns = SLEEP_UNIT_NS[means]
+        shortest_ns = unit_ns if means in NEVER_ZERO else 0
+        return Sleep(means, max(self._duration(unit_ns), shortest_ns))
 
     def _execute(self) -> Execute:
         return Execute(

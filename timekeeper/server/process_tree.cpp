@@ -190,33 +190,37 @@ void ProcessTree::list_once(const std::string& mark, const std::vector<bool>& se
 
 // By index: adopting children moves the processes. The main thread comes last: it takes orphans.
 void ProcessTree::list_fully(std::size_t index, const std::string& mark) {
-  list_threads(processes_[index]);
+  const bool found_threads = list_threads(processes_[index]);
   std::vector<pid_t> tids;
   for (const WatchedThread& thread : processes_[index].threads) tids.push_back(thread.tid());
   const int task_dir = processes_[index].task_dir.get();
   for (const pid_t tid : tids | std::views::reverse) adopt_children(task_dir, tid);
   WatchedProcess& process = processes_[index];
-  process.has_run = false;
+  process.has_run = found_threads;
   process.listing = Listing{.mark = mark, .at = host_now(), .was_asleep = false};
 }
 
-void ProcessTree::list_threads(WatchedProcess& process) {
+// True if it found new ones. These may have created others since the folder was read; and where one
+// of them has ended meanwhile, the kernel may have left out others (fs/proc/base.c, next_tid).
+bool ProcessTree::list_threads(WatchedProcess& process) {
   std::vector<pid_t> tids;
-  if (!list_numbers(process.task_dir.get(), tids)) return;  // ended; its threads will tell
+  if (!list_numbers(process.task_dir.get(), tids)) return false;  // ended; its threads will tell
   const std::size_t known = process.threads.size();
+  bool found_new = false;
   for (const pid_t tid : tids) {
     const auto end = process.threads.begin() + static_cast<std::ptrdiff_t>(known);
     const auto place =
         std::ranges::lower_bound(process.threads.begin(), end, tid, {}, &WatchedThread::tid);
     if (place != end && place->tid() == tid) continue;
+    found_new = true;
     WatchedThread thread(tid);
     if (thread.read_counters(process.task_dir.get()) == Counters::kGone) continue;
     process.threads.push_back(std::move(thread));
   }
-  if (process.threads.size() > known) {
-    must_list_ = true;
-    std::ranges::sort(process.threads, {}, &WatchedThread::tid);
-  }
+  if (!found_new) return false;
+  must_list_ = true;
+  std::ranges::sort(process.threads, {}, &WatchedThread::tid);
+  return true;
 }
 
 void ProcessTree::adopt_children(int task_dir, pid_t tid) {

@@ -12,7 +12,9 @@
 //     ancestors, or to the Timekeeper. Main threads are always listed, and ancestors after their
 //     descendants, so that an orphan cannot pass from one that is still to be listed to one that
 //     was.
-// Listings are repeated until one finds nobody new.
+// Listings are repeated until one finds nobody new; and a process in which one found a thread is
+// listed again, because whatever that thread created before its counters were first read would not
+// show in them.
 //
 // Process and thread ids may be used again: each process and thread is held by open descriptors,
 // which fail once it has gone.
@@ -94,7 +96,7 @@ class ProcessTree {
   std::vector<bool> select(const std::string& mark) const;
   void list_once(const std::string& mark, const std::vector<bool>& selected);
   void list_fully(std::size_t index, const std::string& mark);
-  void list_threads(WatchedProcess& process);
+  bool list_threads(WatchedProcess& process);
   void adopt_children(int task_dir, pid_t tid);
   void adopt_children_of_timekeeper(const std::string& mark);
   void adopt_by_parent();

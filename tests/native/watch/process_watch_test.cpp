@@ -93,6 +93,26 @@ void find_an_orphan(ChildrenFrom children) {
   });
 }
 
+struct Chain {
+  std::atomic<int> to_come{0};
+  std::atomic<bool> done{false};
+};
+
+// Each makes the next and goes to sleep.
+void* link_of_chain(void* argument) {
+  Chain& chain = *static_cast<Chain*>(argument);
+  if (chain.to_come.fetch_sub(1) == 0) {
+    chain.done = true;
+  } else {
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 65'536);
+    pthread_t next{};
+    pthread_create(&next, &small, link_of_chain, argument);
+  }
+  scene::sleep_for_ever();
+}
+
 }  // namespace
 
 TEST(nobody_is_settled) {
@@ -367,6 +387,22 @@ TEST(threads_that_come_and_go_never_look_settled) {
     CHECK(settles(watch));
     CHECK_EQ(watch.thread_count(), 1U);
   });
+}
+
+TEST(a_thread_chain_never_looks_settled) {
+  for (int round = 0; round < 200; ++round) {
+    as_timekeeper([] {
+      ProcessWatch watch(getpid());
+      const Shared<Chain> chain;
+      chain->to_come = 30;
+      scene::start([&] { link_of_chain(chain.operator->()); });
+      while (!chain->done) {
+        if (watch.look().settled()) REQUIRE(chain->done);
+      }
+      CHECK(settles(watch));
+      CHECK_EQ(watch.thread_count(), 31U);
+    });
+  }
 }
 
 TEST(a_fork_chain_never_looks_settled) {
