@@ -8,6 +8,7 @@ import warpserve.timekeeper.cli as timekeeper_cli
 from warpserve.cuda_shim.api.coverage import cuda_coverage
 from warpserve.cuda_shim.catalogue.cli import gpus
 from warpserve.cuda_shim.launch import gpu_environment
+from warpserve.patches.engines.cli import engine
 from warpserve.timekeeper.cli import doctor, run, status
 
 timekeeper_cli.gpu_environment = gpu_environment
@@ -22,3 +23,4 @@ app.command()(status)
 app.command()(gpus)
 app.command()(doctor)
 app.command()(cuda_coverage)
+app.add_typer(engine, name="engine")
