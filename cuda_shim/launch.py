@@ -6,7 +6,8 @@ gets a folder of links under the libraries' own names, for the loader to find.
 Which CUDA major a command needs is asked in this order:
 
 1. ``WARPSERVE_CUDA`` in the environment: 12 or 13;
-2. the command is a program that was linked against ``libcudart.so.12`` or ``.13``;
+2. the command is a program that was linked against ``libcudart.so.12`` or ``.13``, or with the
+   static runtime of either;
 3. the command's Python (the command itself, its ``#!`` line, or ``python`` in PATH) has a torch
    built for CUDA, or NVIDIA's runtime wheel;
 4. else 13.
@@ -22,6 +23,7 @@ from pathlib import Path
 
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from warpserve.cuda_shim.api.model import CUDA_MAJORS, load_libraries
 from warpserve.cuda_shim.catalogue import export, machine
@@ -31,6 +33,10 @@ from warpserve.timekeeper.native import native_file
 _CUDA_VARIABLE = "WARPSERVE_CUDA"
 _DEFAULT_MAJOR = 13
 _RUNTIME = re.compile(r"libcudart\.so\.(\d+)")
+_STATIC_RUNTIME = b"\0libcudart_static_"
+"""How the names of the static runtime's own functions begin."""
+_STATIC_MAJORS = ((b"\0cudaBindTexture\0", 11), (b"\0cudaGetDeviceProperties_v2\0", 12))
+"""Functions that the static runtime of a major is the last to have."""
 _TORCH_CUDA = re.compile(r"^cuda\b[^=]*=\s*'(\d+)\.", re.MULTILINE)
 _WHEELS = {"nvidia/cu13": 13, "nvidia/cuda_runtime": 12}
 """Folders of site-packages in which NVIDIA's wheels keep the runtime of a major."""
@@ -79,17 +85,30 @@ def cuda_major(command: Sequence[str], env: Mapping[str, str]) -> int:
 
 
 def _linked_major(program: Path) -> int | None:
-    """Of the runtime that an ELF program needs."""
+    """Of the runtime that an ELF program needs or contains."""
     with program.open("rb") as file:
         if file.read(4) != b"\x7fELF":
             return None
-        dynamic = ELFFile(file).get_section_by_name(".dynamic")
-        if not isinstance(dynamic, DynamicSection):
-            return None
-        for tag in dynamic.iter_tags("DT_NEEDED"):
-            if found := _RUNTIME.fullmatch(vars(tag)["needed"]):
-                return _known(int(found[1]))
-    return None
+        elf = ELFFile(file)
+        dynamic = elf.get_section_by_name(".dynamic")
+        if isinstance(dynamic, DynamicSection):
+            for tag in dynamic.iter_tags("DT_NEEDED"):
+                if found := _RUNTIME.fullmatch(vars(tag)["needed"]):
+                    return _known(int(found[1]))
+        symbols = elf.get_section_by_name(".symtab")
+        return (
+            _static_major(symbols.stringtable.data())
+            if isinstance(symbols, SymbolTableSection)
+            else None
+        )
+
+
+def _static_major(names: bytes) -> int | None:
+    """Of the static runtime that a program contains, by the names of its symbols."""
+    if _STATIC_RUNTIME not in names:
+        return None
+    older = (major for name, major in _STATIC_MAJORS if name in names)
+    return _known(next(older, max(CUDA_MAJORS)))
 
 
 def _interpreter(program: Path, search: str | None) -> Path | None:

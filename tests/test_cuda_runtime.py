@@ -29,10 +29,10 @@ GPU = "h100-sxm:2"
 MS = 1_000_000
 
 
-@pytest.fixture(scope="module", params=["nvcc 13", "c++ 13", "c++ 12"])
+@pytest.fixture(scope="module", params=["nvcc 13", "nvcc-static 13", "c++ 13", "c++ 12"])
 def compiler(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Compiler:
     name, major = request.param.split()
-    if name == "nvcc" and not _nvcc_is_of(MAJOR):
+    if name.startswith("nvcc") and not _nvcc_is_of(MAJOR):
         pytest.skip(f"nvcc {MAJOR} is not installed; c++ compiles the same programs instead")
     return Compiler(name, int(major), tmp_path_factory.mktemp("programs"))
 
@@ -45,7 +45,7 @@ def _nvcc_is_of(major: int) -> bool:
 
 
 class Compiler:
-    """Compiles the programs of ``tests/cuda`` as a user would, against the shared runtime."""
+    """Compiles the programs of ``tests/cuda`` as a user would: by nvcc, against either runtime."""
 
     def __init__(self, name: str, major: int, folder: Path) -> None:
         self.name = name
@@ -56,13 +56,13 @@ class Compiler:
     def __call__(self, name: str) -> Path:
         if name not in self._built:
             self._built[name] = self.folder / name
-            command = self._nvcc() if self.name == "nvcc" else self._cxx()
+            command = self._cxx() if self.name == "c++" else self._nvcc()
             source = PROGRAMS / f"{name}.cu"
             subprocess.run([*command, "-std=c++20", source, "-o", self._built[name]], check=True)
         return self._built[name]
 
     def _nvcc(self) -> list[str]:
-        return ["nvcc", "-cudart", "shared"]
+        return ["nvcc"] if self.name == "nvcc-static" else ["nvcc", "-cudart", "shared"]
 
     def _cxx(self) -> list[str]:
         """Without CUDA: against the generated prototypes, and our library under its soname."""
@@ -189,6 +189,23 @@ def test_all_roads_lead_to_the_virtual_gpu(warpserve: Warpserve, tmp_path: Path)
     assert told["child"] == 2
 
 
+@pytest.mark.skipif(not _nvcc_is_of(MAJOR), reason=f"nvcc {MAJOR} is not installed")
+@pytest.mark.parametrize("stripped", [False, True])
+def test_libraries_with_a_static_runtime(
+    warpserve: Warpserve, tmp_path: Path, stripped: bool
+) -> None:
+    library = tmp_path / "libuser.so"
+    source = PROGRAMS / "static_library.cu"
+    command = ["nvcc", "-std=c++20", "-shared", "-Xcompiler", "-fPIC", source, "-o", library]
+    subprocess.run(command, check=True)
+    if stripped:
+        subprocess.run(["strip", library], check=True)
+    body = f"import ctypes; print(ctypes.CDLL({str(library)!r}).launch())"
+    done = run(warpserve, sys.executable, "-c", body)
+    assert done.stdout == ("500\n" if stripped else "0\n")
+    assert ("link with -cudart shared" in done.stderr) == stripped
+
+
 def test_visible_devices_are_counted_from_zero(warpserve: Warpserve) -> None:
     body = (
         "import ctypes; r = ctypes.CDLL('libcudart.so'); c = ctypes.c_int()\n"
@@ -263,6 +280,11 @@ def test_the_cuda_major_follows_from_the_command(tmp_path: Path) -> None:
     assert cuda_major(["no-such-command"], env) == 13
     with pytest.raises(SessionError, match="say 12 or 13"):
         cuda_major(["vllm"], {**env, "WARPSERVE_CUDA": "11"})
+    program = tmp_path / "bin/static"
+    for name, major in (("cudaGetDeviceProperties_v2", 12), ("cudaGetDeviceProperties", 13)):
+        source = f"int libcudart_static_0, {name}; int main() {{}}"
+        subprocess.run(["cc", "-x", "c", "-", "-o", program], input=source, text=True, check=True)
+        assert cuda_major(["static"], env) == major
     (packages / "torch/version.py").write_text("cuda: Optional[str] = '11.8'\n")
     with pytest.raises(SessionError, match="built for CUDA 11"):
         cuda_major(["vllm"], env)

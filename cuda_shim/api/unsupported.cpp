@@ -89,6 +89,11 @@ int unsupported(const UnsupportedCall& call, int error) noexcept {
   return error;
 }
 
+int refused(const UnsupportedCall& call, int error) noexcept {
+  report(call, "It fails.");
+  return error;
+}
+
 void unsupported_void(const UnsupportedCall& call) noexcept {
   if (only_warns()) {
     report(call, "It returns without effect, as WARPSERVE_UNSUPPORTED=warn asks.");

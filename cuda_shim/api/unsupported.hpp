@@ -16,6 +16,9 @@ struct UnsupportedCall {
 // the success of every CUDA library, so that the program goes on without what it asked for.
 [[nodiscard]] int unsupported(const UnsupportedCall& call, int error) noexcept;
 
+// The same where no success without effect exists: it fails whatever the environment says.
+[[nodiscard]] int refused(const UnsupportedCall& call, int error) noexcept;
+
 // The same for a function without a result. It cannot fail, so it ends the process unless told to
 // warn.
 void unsupported_void(const UnsupportedCall& call) noexcept;

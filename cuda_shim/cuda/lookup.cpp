@@ -39,11 +39,8 @@ std::uint32_t cuGetProcAddress_v2(const char* name, void** function, std::int32_
   return early_call([&] { find_driver_function(name, version, flags, function, status); });
 }
 
-// The tables are undocumented; a driver that lacks one answers so.
 std::uint32_t cuGetExportTable(const void** table, const void* id) {
-  return early_call([&] {
-    require(table != nullptr && id != nullptr);
-    *table = nullptr;
-    return Error::kNotFound;
+  return early_call([&, caller = __builtin_return_address(0)] {
+    return refuse_export_table("CUDA driver", "cuGetExportTable", table, id, caller);
   });
 }

@@ -42,11 +42,8 @@ std::uint32_t cudaRuntimeGetVersion(std::int32_t* version) {
   });
 }
 
-// The tables are undocumented; a driver that lacks one answers so.
 std::uint32_t cudaGetExportTable(const void** table, const void* id) {
-  return runtime_call([&] {
-    require(table != nullptr && id != nullptr);
-    *table = nullptr;
-    return Error::kNotFound;
+  return runtime_call([&, caller = __builtin_return_address(0)] {
+    return refuse_export_table("CUDA runtime", "cudaGetExportTable", table, id, caller);
   });
 }

@@ -16,6 +16,11 @@ inline constexpr std::uint64_t kPerThreadStreamFlag = 2;
 void find_driver_function(const char* name, int version, std::uint64_t flags, void** function,
                           std::uint32_t* status);
 
+// The undocumented tables of functions that NVIDIA's own libraries ask for: there are none. The
+// first time it says so, with what to do.
+Error refuse_export_table(const char* library, const char* name, const void** table, const void* id,
+                          const void* caller);
+
 // The driver's, by the catalogue.
 int driver_version();
 
