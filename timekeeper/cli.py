@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, NoReturn
@@ -24,10 +25,20 @@ from warpserve.timekeeper.options import Clock, Guard, OnStall, SessionOptions
 from warpserve.timekeeper.report import print_findings, print_state, summary_line
 from warpserve.timekeeper.state import SessionState
 
-# Adds GPUs to the members' environment: from what --gpu says, the session's folder and the command.
-# The command line as a whole sets it (warpserve/cli.py): this package knows no GPUs.
-GpuEnvironment = Callable[[str, Path, Sequence[str]], Mapping[str, str]]
-gpu_environment: GpuEnvironment | None = None
+
+@dataclass(frozen=True)
+class MemberOptions:
+    """What members are given beside the clock."""
+
+    gpu: str | None = None
+    predictor: str | None = None
+    step_log: Path | None = None
+
+
+# The members' environment, from what was asked for, the session's folder and the command. The
+# command line as a whole sets it (warpserve/cli.py): this package knows no GPUs and no engines.
+MemberEnvironment = Callable[[MemberOptions, Path, Sequence[str]], Mapping[str, str]]
+member_environment: MemberEnvironment | None = None
 
 EXIT_USAGE = 2
 EXIT_TIMEKEEPER_DIED = 95
@@ -40,6 +51,13 @@ def run(
     gpu: Annotated[
         str | None,
         typer.Option(help="GPUs that the command sees, such as h100-sxm:2 (see `warpserve gpus`)"),
+    ] = None,
+    predictor: Annotated[
+        str | None,
+        typer.Option(help="how long an engine's steps take, such as constant:10ms"),
+    ] = None,
+    step_log: Annotated[
+        Path | None, typer.Option(help="a folder for a line about each step of an engine")
     ] = None,
     clock: Annotated[
         Clock,
@@ -113,7 +131,8 @@ def run(
         message = f"warpserve: {command[0]} is a static binary: its clock is not virtual"
         print(message, file=sys.stderr)
     try:
-        exit_code, state = _run(options, command, gpu)
+        asked = MemberOptions(gpu=gpu, predictor=predictor, step_log=step_log)
+        exit_code, state = _run(options, command, asked)
     except SessionEnded as error:
         _fail(str(error), EXIT_TIMEKEEPER_DIED)
     except WarpserveError as error:
@@ -162,11 +181,11 @@ def doctor(
 
 
 def _run(
-    options: SessionOptions, command: list[str], gpu: str | None
+    options: SessionOptions, command: list[str], asked: MemberOptions
 ) -> tuple[int | None, SessionState | None]:
     """The command's exit code (None where the session ended before it) and the last state."""
     with RunningSession(options) as session:
-        env = _environment(session.folder, command, gpu)
+        env = _environment(session.folder, command, asked)
         pid = session.spawn(command, env=env, ends_session=True)
         _leave_terminal_signals_to(session)
         try:
@@ -176,12 +195,14 @@ def _run(
         return exit_code, session.end()
 
 
-def _environment(folder: Path, command: Sequence[str], gpu: str | None) -> Mapping[str, str] | None:
-    if gpu is None:
+def _environment(
+    folder: Path, command: Sequence[str], asked: MemberOptions
+) -> Mapping[str, str] | None:
+    if asked == MemberOptions():
         return None
-    if gpu_environment is None:
-        raise SessionError("--gpu works in the command `warpserve` only")
-    return gpu_environment(gpu, folder, command)
+    if member_environment is None:
+        raise SessionError("--gpu and --predictor work in the command `warpserve` only")
+    return member_environment(asked, folder, command)
 
 
 def _write_summary(path: Path, state: SessionState) -> None:

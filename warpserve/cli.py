@@ -7,11 +7,11 @@ import typer
 import warpserve.timekeeper.cli as timekeeper_cli
 from warpserve.cuda_shim.api.coverage import cuda_coverage
 from warpserve.cuda_shim.catalogue.cli import gpus
-from warpserve.cuda_shim.launch import gpu_environment
+from warpserve.members import member_environment
 from warpserve.patches.engines.cli import engine
 from warpserve.timekeeper.cli import doctor, run, status
 
-timekeeper_cli.gpu_environment = gpu_environment
+timekeeper_cli.member_environment = member_environment
 
 app = typer.Typer(
     help="Run the real vLLM and SGLang without GPUs, with the timing of the GPUs that you name.",

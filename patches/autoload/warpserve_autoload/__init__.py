@@ -4,9 +4,37 @@ Runs in any engine environment: Python 3.10 to 3.13, nothing but the standard li
 framework that called has imported.
 """
 
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+_PACKAGE = Path(__file__).parents[3]
+"""The folder of the package ``warpserve``: this file is its patches/autoload/warpserve_autoload."""
+
 
 def torch() -> None:
     """Called at the end of ``import torch`` (entry point ``torch.backends``)."""
-    from warpserve_autoload import torch_ops
+    from warpserve_autoload import torch_ops, virtual_kernels
 
     torch_ops.load()
+    virtual_kernels.load()
+    _make_warpserve_importable()
+    from warpserve.patches import vllm
+
+    vllm.install()
+
+
+def _make_warpserve_importable() -> None:
+    """Without what lies beside it: its environment's packages are not the engine's."""
+    if "warpserve" in sys.modules:
+        return
+    spec = importlib.util.spec_from_file_location(
+        "warpserve", _PACKAGE / "__init__.py", submodule_search_locations=[str(_PACKAGE)]
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    package = importlib.util.module_from_spec(spec)
+    sys.modules["warpserve"] = package
+    spec.loader.exec_module(package)

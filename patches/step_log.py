@@ -1,0 +1,47 @@
+"""Each step of an engine, as it was predicted and when it ran, in virtual time."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TextIO
+
+from warpserve.predictors.batch import Batch
+from warpserve.predictors.predictor import Prediction
+
+FOLDER = "WARPSERVE_STEP_LOG"
+
+
+class StepLog:
+    """JSON lines, or nothing where nobody asked for them.
+
+    A line has ``start_ns``, ``end_ns`` (the members' CLOCK_MONOTONIC), ``duration_ns``,
+    ``provenance``, ``padded_tokens``, and ``requests``: [new tokens, cached tokens, is prefill]
+    each.
+    """
+
+    def __init__(self, file: TextIO | None) -> None:
+        self._file = file
+
+    @classmethod
+    def of_process(cls) -> StepLog:
+        """``steps-PID.jsonl`` in $WARPSERVE_STEP_LOG, if that is set."""
+        folder = os.environ.get(FOLDER)
+        if folder is None:
+            return cls(None)
+        path = Path(folder) / f"steps-{os.getpid()}.jsonl"
+        return cls(path.open("w", buffering=1))
+
+    def write(self, batch: Batch, prediction: Prediction, start_ns: int, end_ns: int) -> None:
+        if self._file is None:
+            return
+        step = {
+            "start_ns": start_ns,
+            "end_ns": end_ns,
+            "duration_ns": prediction.duration_ns,
+            "provenance": prediction.provenance.value,
+            "padded_tokens": batch.padded_tokens,
+            "requests": batch.requests,
+        }
+        self._file.write(json.dumps(step, separators=(",", ":")) + "\n")

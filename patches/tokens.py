@@ -1,0 +1,37 @@
+"""The tokens that a virtual GPU samples: valid ids that differ by request and position.
+
+They are a function of the prompt and the position, so that a request which is preempted and
+computed again, or asked again, gets the same ones.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from zlib import crc32
+
+_MIX = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: Fibonacci hashing, Knuth, TAOCP 3, 6.4
+_WORD = (1 << 64) - 1
+
+
+def seed_of(prompt_token_ids: Sequence[int]) -> int:
+    return crc32(array("q", prompt_token_ids).tobytes())
+
+
+class TokenSource:
+    """Ids from the middle half of a vocabulary, away from special tokens, which lie at its ends."""
+
+    def __init__(self, vocabulary_size: int) -> None:
+        self._first = vocabulary_size // 4
+        self._count = max(1, vocabulary_size // 2)
+
+    def at(self, seed: int, position: int) -> int:
+        return self._first + _mixed(seed, position) % self._count
+
+    def one_of(self, allowed: Sequence[int], seed: int, position: int) -> int:
+        """One of the ids that a grammar allows."""
+        return allowed[_mixed(seed, position) % len(allowed)]
+
+
+def _mixed(seed: int, position: int) -> int:
+    return (((seed << 32 | position) + 1) * _MIX & _WORD) >> 32

@@ -1,0 +1,35 @@
+"""vLLM on virtual GPUs.
+
+| symbol | how | why |
+|---|---|---|
+| ``Worker.load_model`` | afterwards, leaves the model uncompiled | no kernel runs |
+| ``Worker.compile_or_warm_up_model`` | without its kernels and graphs | likewise |
+| ``Worker.execute_model`` | instead, once warm | a step is its predicted time |
+| ``Worker.sample_tokens`` | instead, once warm | the tokens of that step |
+
+The worker is the seam that all versions share: the scheduler's output goes in, tokens come out. All
+that decides about timing is before it: in the scheduler, the KV-cache manager and the servers.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from warpserve.patches.imported import when_imported
+from warpserve.patches.versions import require_version
+from warpserve.patches.virtual_gpu import is_virtual
+
+VERSIONS = ("0.19.0", "0.24.0", "0.33.0")
+
+
+def install() -> None:
+    """Patches vLLM's worker as soon as this process imports it."""
+    if is_virtual():
+        when_imported("vllm.v1.worker.gpu_worker", _patch)
+
+
+def _patch(module: ModuleType) -> None:
+    from warpserve.patches.vllm.worker import patch_worker
+
+    require_version("vllm", VERSIONS)
+    patch_worker(module)

@@ -1,0 +1,24 @@
+"""How many tokens a step works on: vLLM pads batches to the sizes of captured CUDA graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def padded_tokens(runner: Any, new_tokens: Mapping[str, int]) -> int:
+    """As the model runner itself would pad the batch. ``new_tokens``: by request."""
+    requests = len(new_tokens)
+    tokens = sum(new_tokens.values())
+    longest = max(new_tokens.values())
+    is_uniform = longest * requests == tokens
+    manager = getattr(runner, "cudagraph_manager", None)
+    if manager is not None:
+        uniform_tokens = longest if is_uniform else None
+        descriptor = manager.dispatch(requests, tokens, uniform_tokens, num_active_loras=0)
+        return int(descriptor.num_tokens)
+    is_uniform_decode = is_uniform and longest == runner.uniform_decode_query_len
+    _, descriptor = runner.cudagraph_dispatcher.dispatch(
+        num_tokens=tokens, uniform_decode=is_uniform_decode
+    )
+    return int(descriptor.num_tokens)

@@ -1,0 +1,18 @@
+"""Every step takes the same time, or a time that depends on how many requests it has."""
+
+from __future__ import annotations
+
+from warpserve.predictors.batch import Batch
+from warpserve.predictors.predictor import Prediction, PredictorError, Provenance
+
+
+class Constant:
+    """``duration_ns`` for any batch."""
+
+    def __init__(self, duration_ns: int) -> None:
+        if duration_ns <= 0:
+            raise PredictorError(f"a step takes more than 0 ns, not {duration_ns}")
+        self._prediction = Prediction(duration_ns, Provenance.STATED)
+
+    def predict(self, batch: Batch) -> Prediction:  # noqa: ARG002
+        return self._prediction

@@ -1,0 +1,40 @@
+"""What members are given beside the clock: GPUs, and how long an engine's steps take."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from warpserve.cuda_shim.launch import gpu_environment
+from warpserve.errors import SessionError
+from warpserve.patches.step_log import FOLDER
+from warpserve.predictors.predictor import PredictorError
+from warpserve.predictors.spec import SESSION_PREDICTOR, predictor_of
+from warpserve.timekeeper.cli import MemberOptions
+
+
+def member_environment(
+    asked: MemberOptions, folder: Path, command: Sequence[str]
+) -> dict[str, str]:
+    """The environment of a session's members. ``folder``: the session's own.
+
+    Raises WarpserveError where something that was asked for does not exist.
+    """
+    env = dict(os.environ)
+    if asked.gpu is not None:
+        env = gpu_environment(asked.gpu, folder, command, env)
+    if asked.predictor is not None:
+        env[SESSION_PREDICTOR] = _checked(asked.predictor)
+    if asked.step_log is not None:
+        asked.step_log.mkdir(parents=True, exist_ok=True)
+        env[FOLDER] = str(asked.step_log.absolute())
+    return env
+
+
+def _checked(spec: str) -> str:
+    try:
+        predictor_of(spec)
+    except PredictorError as error:
+        raise SessionError(f"--predictor {spec}: {error}") from None
+    return spec
