@@ -24,6 +24,28 @@ void ws_gpu_control_end(void);
 /* Makes an allocation that nothing was copied to yet such memory. */
 int ws_gpu_mark_control(void* address);
 
+/* 1 where the CPU can read and write all of these bytes: control memory, or the host's. Else 0. */
+int ws_gpu_is_control(const void* address, uint64_t bytes);
+
+/* Who computes on control memory in place of a kernel asks first whether the stream has come so
+ * far: at once, in its order behind work whose end is not known yet, or as part of a graph. */
+enum ws_gpu_progress_state {
+  WS_GPU_UP_TO_DATE = 0, /* all earlier work has done what it does to control memory */
+  WS_GPU_PENDING = 1,    /* it waits for others: a collective's ranks, a host function */
+  WS_GPU_CAPTURING = 2,  /* what comes becomes part of a graph */
+  WS_GPU_INVALID = 3,    /* no stream */
+};
+int ws_gpu_progress(void* stream);
+
+/* Blocks until the stream is up to date. Does not wait for the time at which its work ends. */
+int ws_gpu_catch_up(void* stream);
+
+/* A kernel of no duration at the end of the stream that does `run(data)` to control memory, in the
+ * stream's order: maybe in another thread, and at each launch of the graph where the stream
+ * captures. `run` must not call CUDA, nor wait. `release(data)` follows when it will not run again,
+ * also where this fails. */
+int ws_gpu_enqueue_effect(void* stream, void (*run)(void*), void (*release)(void*), void* data);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,4 +1,5 @@
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "cuda_shim/entry/memory.hpp"
@@ -35,4 +36,36 @@ void ws_gpu_control_end() {
 int ws_gpu_mark_control(void* address) {
   return static_cast<int>(
       runtime_call([&] { expect(process_memory().mark_control(address_of(address))); }));
+}
+
+int ws_gpu_is_control(const void* address, uint64_t bytes) {
+  int control = 0;
+  const Error error = guarded([&] {
+    const Result<Contents> contents = process_memory().contents(address_of(address), bytes);
+    control = contents.ok() && contents.value() == Contents::kReal;
+  });
+  return error == Error::kSuccess ? control : 0;
+}
+
+int ws_gpu_progress(void* stream) {
+  ws_gpu_progress_state progress = WS_GPU_INVALID;
+  const Error error = guarded([&] {
+    const auto target = stream_of(stream);
+    if (target->capture_info().state != CaptureState::kNone) {
+      progress = WS_GPU_CAPTURING;
+    } else {
+      progress = target->tail().known() ? WS_GPU_UP_TO_DATE : WS_GPU_PENDING;
+    }
+  });
+  return error == Error::kSuccess ? progress : WS_GPU_INVALID;
+}
+
+int ws_gpu_catch_up(void* stream) {
+  return static_cast<int>(runtime_call([&] { stream_of(stream)->tail().await_known(); }));
+}
+
+int ws_gpu_enqueue_effect(void* stream, void (*run)(void*), void (*release)(void*), void* data) {
+  const std::shared_ptr<void> owned(data, release);
+  return static_cast<int>(runtime_call(
+      [&] { return stream_of(stream)->submit(KernelWork{}, [run, owned] { run(owned.get()); }); }));
 }
