@@ -25,9 +25,13 @@ from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+import warpserve
 from warpserve.cuda_shim.api.model import CUDA_MAJORS, load_libraries
 from warpserve.cuda_shim.catalogue import export, machine
+from warpserve.cuda_shim.torch_ops.build import Torch
+from warpserve.cuda_shim.torch_ops.build import library as torch_ops_library
 from warpserve.errors import SessionError
+from warpserve.patches.engines.store import cache_folder
 from warpserve.timekeeper.native import native_file
 
 _CUDA_VARIABLE = "WARPSERVE_CUDA"
@@ -37,7 +41,12 @@ _STATIC_RUNTIME = b"\0libcudart_static_"
 """How the names of the static runtime's own functions begin."""
 _STATIC_MAJORS = ((b"\0cudaBindTexture\0", 11), (b"\0cudaGetDeviceProperties_v2\0", 12))
 """Functions that the static runtime of a major is the last to have."""
+_KERNEL_CACHES = ("CUPY_CACHE_DIR", "DG_JIT_CACHE_DIR", "PYTORCH_KERNEL_CACHE_PATH")
+"""Where CuPy, DeepGEMM and torch keep what they have compiled: ours is for no real GPU."""
 _TORCH_CUDA = re.compile(r"^cuda\b[^=]*=\s*'(\d+)\.", re.MULTILINE)
+_AUTOLOAD = Path(warpserve.__file__).parent / "patches" / "autoload"
+_AUTOLOAD_VARIABLE = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+"""torch's own: 0 keeps it from calling the entry points of ``torch.backends``."""
 _WHEELS = {"nvidia/cu13": 13, "nvidia/cuda_runtime": 12}
 """Folders of site-packages in which NVIDIA's wheels keep the runtime of a major."""
 
@@ -60,10 +69,31 @@ def gpu_environment(
     env["WARPSERVE_GPUS"] = str(gpus)
     env["LD_PRELOAD"] = _join(str(library), env.get("LD_PRELOAD"))
     env["LD_LIBRARY_PATH"] = _join(str(links), env.get("LD_LIBRARY_PATH"))
+    _load_into_python(env, command)
     # vLLM looks for the runtime among the names of mapped files, where ours has another name.
     env.setdefault("VLLM_CUDART_SO_PATH", str(library))
     env.setdefault("VLLM_NCCL_SO_PATH", str(library))
+    for variable in _KERNEL_CACHES:
+        env[variable] = str(folder / "kernels")
+    env["DG_JIT_USE_NVRTC"] = "1"  # which is ours; else DeepGEMM calls nvcc
     return env
+
+
+def _load_into_python(env: dict[str, str], command: Sequence[str]) -> None:
+    """What torch finds at its import, built beforehand for the torch of the command's Python."""
+    env["WARPSERVE_CACHE_FOLDER"] = str(cache_folder())
+    env["PYTHONPATH"] = _join(str(_AUTOLOAD), env.get("PYTHONPATH"))
+    program = shutil.which(command[0], path=env.get("PATH"))
+    interpreter = _interpreter(Path(program), env.get("PATH")) if program else None
+    torch = Torch.of(interpreter) if interpreter else None
+    if torch is None:
+        return
+    if env.get(_AUTOLOAD_VARIABLE) == "0":
+        raise SessionError(
+            f"{_AUTOLOAD_VARIABLE}=0 keeps torch from loading the operators that make up for the "
+            "virtual GPU's kernels: unset it"
+        )
+    torch_ops_library(torch, cache_folder())
 
 
 def cuda_major(command: Sequence[str], env: Mapping[str, str]) -> int:

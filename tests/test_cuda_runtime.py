@@ -131,7 +131,7 @@ def test_null_pointers_are_errors_and_never_a_crash(warpserve: Warpserve, tmp_pa
     api = Api.load()
     names = [
         symbol
-        for id in ("cuda", "cudart", "nvml", "cublas", "cublasLt", "cudnn")
+        for id in ("cuda", "cudart", "nvml", "nvrtc", "cublas", "cublasLt", "cudnn")
         for entry in in_major(api.entries[id], MAJOR)
         for symbol in entry.symbols
         if entry.treatment is Treatment.IMPLEMENTED and entry.returns not in ("void", "void **")
@@ -196,14 +196,29 @@ def test_libraries_with_a_static_runtime(
 ) -> None:
     library = tmp_path / "libuser.so"
     source = PROGRAMS / "static_library.cu"
-    command = ["nvcc", "-std=c++20", "-shared", "-Xcompiler", "-fPIC", source, "-o", library]
-    subprocess.run(command, check=True)
+    shared = ["-shared", "-Xcompiler", "-fPIC"]
+    subprocess.run(["nvcc", "-std=c++20", *shared, source, "-o", library], check=True)
     if stripped:
         subprocess.run(["strip", library], check=True)
     body = f"import ctypes; print(ctypes.CDLL({str(library)!r}).launch())"
     done = run(warpserve, sys.executable, "-c", body)
     assert done.stdout == ("500\n" if stripped else "0\n")
     assert ("link with -cudart shared" in done.stderr) == stripped
+
+
+def test_compiling_at_run_time_gives_an_image(warpserve: Warpserve) -> None:
+    told = json.loads(run(warpserve, sys.executable, PROGRAMS / "nvrtc.py").stdout)
+    assert told == {
+        "version": [0, [MAJOR, 0]],
+        "no_source": 3,
+        "codes": [0, 0, 0],
+        "early": [[4, 4], [9, None]],
+        "image": [0, 0],
+        "lowered": [[0, "fill<int>"], [10, None]],
+        "late": 8,
+        "launch": [0, 0, 0, 0, 0, 0],
+        "destroyed": [0, 4],
+    }
 
 
 def test_visible_devices_are_counted_from_zero(warpserve: Warpserve) -> None:

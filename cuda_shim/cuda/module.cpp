@@ -64,10 +64,12 @@ std::uint32_t cuModuleGetFunction(void** function, void* module, const char* nam
 std::uint32_t cuModuleGetFunctionCount(std::uint32_t* count, void* module) {
   return driver_call([&] {
     require(count != nullptr);
-    const auto found = module_of(module);
-    const std::lock_guard lock(found->mutex);
-    *count = static_cast<std::uint32_t>(found->kernels.size());
+    *count = kernel_count(module);
   });
+}
+
+std::uint32_t cuModuleEnumerateFunctions(void** functions, std::uint32_t count, void* module) {
+  return driver_call([&] { list_kernels(module, functions, count); });
 }
 
 std::uint32_t cuModuleGetGlobal_v2(std::uint64_t* address, std::uint64_t* bytes, void* module,
@@ -115,10 +117,12 @@ std::uint32_t cuLibraryGetKernel(void** kernel, void* library, const char* name)
 std::uint32_t cuLibraryGetKernelCount(std::uint32_t* count, void* library) {
   return driver_call([&] {
     require(count != nullptr);
-    const auto module = module_of(library);
-    const std::lock_guard lock(module->mutex);
-    *count = static_cast<std::uint32_t>(module->kernels.size());
+    *count = kernel_count(library);
   });
+}
+
+std::uint32_t cuLibraryEnumerateKernels(void** kernels, std::uint32_t count, void* library) {
+  return driver_call([&] { list_kernels(library, kernels, count); });
 }
 
 std::uint32_t cuLibraryGetModule(void** module, void* library) {

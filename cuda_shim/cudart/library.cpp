@@ -33,8 +33,10 @@ std::uint32_t cudaLibraryGetKernel(void** kernel, void* library, const char* nam
 std::uint32_t cudaLibraryGetKernelCount(std::uint32_t* count, void* library) {
   return runtime_call([&] {
     require(count != nullptr);
-    const auto module = module_of(library);
-    const std::lock_guard lock(module->mutex);
-    *count = static_cast<std::uint32_t>(module->kernels.size());
+    *count = kernel_count(library);
   });
+}
+
+std::uint32_t cudaLibraryEnumerateKernels(void** kernels, std::uint32_t count, void* library) {
+  return runtime_call([&] { list_kernels(library, kernels, count); });
 }

@@ -102,6 +102,27 @@ void* kernel_handle(void* module, const char* name) {
   return kernel.get();
 }
 
+std::uint32_t kernel_count(void* module) {
+  const auto owner = module_of(module);
+  const std::lock_guard lock(owner->mutex);
+  return std::max(1U, static_cast<std::uint32_t>(owner->kernels.size()));
+}
+
+void list_kernels(void* module, void** kernels, std::uint32_t count) {
+  require(kernels != nullptr || count == 0);
+  const auto owner = module_of(module);
+  std::unique_lock lock(owner->mutex);
+  if (owner->kernels.empty()) {
+    lock.unlock();
+    kernel_handle(module, "");
+    lock.lock();
+  }
+  for (const auto& [name, kernel] : owner->kernels) {
+    if (count-- == 0) return;
+    *kernels++ = kernel.get();
+  }
+}
+
 std::shared_ptr<Kernel> kernel_of(const void* handle) {
   auto kernel = handles<Kernel>().find(handle);
   require(kernel != nullptr, Error::kInvalidHandle);

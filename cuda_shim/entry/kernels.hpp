@@ -36,6 +36,10 @@ void unload_module(void* handle);
 std::shared_ptr<Module> module_of(void* handle);
 
 void* kernel_handle(void* module, const char* name);
+// At most `count` of those that were asked for; one without a name where nobody has yet, for images
+// that have one only.
+void list_kernels(void* module, void** kernels, std::uint32_t count);
+std::uint32_t kernel_count(void* module);
 // Throws Failure(kInvalidHandle).
 std::shared_ptr<Kernel> kernel_of(const void* handle);
 
