@@ -69,7 +69,8 @@ def gpu_environment(
     env["WARPSERVE_GPUS"] = str(gpus)
     env["LD_PRELOAD"] = _join(str(library), env.get("LD_PRELOAD"))
     env["LD_LIBRARY_PATH"] = _join(str(links), env.get("LD_LIBRARY_PATH"))
-    _load_into_python(env, command)
+    env["WARPSERVE_CACHE_FOLDER"] = str(cache_folder())
+    env["PYTHONPATH"] = _join(str(_AUTOLOAD), env.get("PYTHONPATH"))
     # vLLM looks for the runtime among the names of mapped files, where ours has another name.
     env.setdefault("VLLM_CUDART_SO_PATH", str(library))
     env.setdefault("VLLM_NCCL_SO_PATH", str(library))
@@ -79,10 +80,11 @@ def gpu_environment(
     return env
 
 
-def _load_into_python(env: dict[str, str], command: Sequence[str]) -> None:
-    """What torch finds at its import, built beforehand for the torch of the command's Python."""
-    env["WARPSERVE_CACHE_FOLDER"] = str(cache_folder())
-    env["PYTHONPATH"] = _join(str(_AUTOLOAD), env.get("PYTHONPATH"))
+def prepare_torch(command: Sequence[str], env: Mapping[str, str]) -> None:
+    """Builds what the torch of the command's Python loads in members, where it is not there yet.
+
+    Raises InstallationError where it can't be built, SessionError where torch would not load it.
+    """
     program = shutil.which(command[0], path=env.get("PATH"))
     interpreter = _interpreter(Path(program), env.get("PATH")) if program else None
     torch = Torch.of(interpreter) if interpreter else None

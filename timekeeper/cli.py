@@ -39,6 +39,9 @@ class MemberOptions:
 # command line as a whole sets it (warpserve/cli.py): this package knows no GPUs and no engines.
 MemberEnvironment = Callable[[MemberOptions, Path, Sequence[str]], Mapping[str, str]]
 member_environment: MemberEnvironment | None = None
+# What is built once for a command, before a session that would wait for it begins.
+PrepareMembers = Callable[[MemberOptions, Sequence[str]], None]
+prepare_members: PrepareMembers | None = None
 
 EXIT_USAGE = 2
 EXIT_TIMEKEEPER_DIED = 95
@@ -184,6 +187,8 @@ def _run(
     options: SessionOptions, command: list[str], asked: MemberOptions
 ) -> tuple[int | None, SessionState | None]:
     """The command's exit code (None where the session ended before it) and the last state."""
+    if prepare_members is not None:
+        prepare_members(asked, command)
     with RunningSession(options) as session:
         env = _environment(session.folder, command, asked)
         pid = session.spawn(command, env=env, ends_session=True)

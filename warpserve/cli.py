@@ -7,11 +7,12 @@ import typer
 import warpserve.timekeeper.cli as timekeeper_cli
 from warpserve.cuda_shim.api.coverage import cuda_coverage
 from warpserve.cuda_shim.catalogue.cli import gpus
-from warpserve.members import member_environment
+from warpserve.members import member_environment, prepare_members
 from warpserve.patches.engines.cli import engine
 from warpserve.timekeeper.cli import doctor, run, status
 
 timekeeper_cli.member_environment = member_environment
+timekeeper_cli.prepare_members = prepare_members
 
 app = typer.Typer(
     help="Run the real vLLM and SGLang without GPUs, with the timing of the GPUs that you name.",

@@ -6,12 +6,21 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from warpserve.cuda_shim.launch import gpu_environment
+from warpserve.cuda_shim.launch import gpu_environment, prepare_torch
 from warpserve.errors import SessionError
 from warpserve.patches.step_log import FOLDER
 from warpserve.predictors.predictor import PredictorError
 from warpserve.predictors.spec import SESSION_PREDICTOR, predictor_of
 from warpserve.timekeeper.cli import MemberOptions
+
+
+def prepare_members(asked: MemberOptions, command: Sequence[str]) -> None:
+    """What takes a minute the first time. To be called before the session begins.
+
+    Raises WarpserveError where it can't be done.
+    """
+    if asked.gpu is not None:
+        prepare_torch(command, os.environ)
 
 
 def member_environment(

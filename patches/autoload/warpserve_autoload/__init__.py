@@ -18,9 +18,9 @@ def torch() -> None:
     """Called at the end of ``import torch`` (entry point ``torch.backends``)."""
     from warpserve_autoload import torch_ops, virtual_kernels
 
+    _make_warpserve_importable()
     torch_ops.load()
     virtual_kernels.load()
-    _make_warpserve_importable()
     from warpserve.patches import vllm
 
     vllm.install()
