@@ -3,6 +3,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include "cuda_shim/torch_ops/arguments.hpp"
 #include "cuda_shim/torch_ops/gpu.hpp"
 #include "cuda_shim/torch_ops/host_call.hpp"
 #include "cuda_shim/torch_ops/outside.hpp"
@@ -13,6 +14,33 @@ namespace {
 void wait_for(c10::Device device) {
   const c10::impl::VirtualGuardImpl gpus(device.type());
   gpus.getStream(device).synchronize();
+}
+
+// Indices are the second argument of those that index, and the values of a put the third.
+bool waits_for_masks(const Stack& stack, const c10::FunctionSchema& schema, Waits waits) {
+  const std::size_t arguments = schema.arguments().size();
+  int masks = 0;
+  int others = 0;
+  for_each_tensor(torch::jit::peek(stack, 1, arguments), [&](const at::Tensor& index) {
+    const bool is_mask = index.scalar_type() == at::kBool || index.scalar_type() == at::kByte;
+    ++(is_mask ? masks : others);
+  });
+  if (masks == 0) return false;
+  if (waits == Waits::kForMask || masks + others > 1) return true;
+  const at::Tensor& value = torch::jit::peek(stack, 2, arguments).toTensor();
+  const bool accumulates = torch::jit::peek(stack, 3, arguments).toBool();
+  return accumulates || !value.is_cpu() || value.numel() != 1;
+}
+
+bool waits_for_stream(const Stack& stack, const c10::FunctionSchema& schema, Waits waits) {
+  switch (waits) {
+    case Waits::kNever:
+      return false;
+    case Waits::kAlways:
+      return true;
+    default:
+      return waits_for_masks(stack, schema, waits);
+  }
 }
 
 // Whether the CUDA kernel of aten::copy_ uses the runtime's copies, alone or with operators of ours
@@ -47,9 +75,7 @@ bool HostKernel::is_for_the_host(const Placed& placed, const Stack& stack) const
 void HostKernel::compute_on_host(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                                  const Placed& placed, Stack& stack) {
   const c10::DeviceGuard guard(*placed.device);
-  const bool waits = treatment_.waits == Waits::kAlways ||
-                     (treatment_.waits == Waits::kForMask && placed.has_mask);
-  if (waits) wait_for(*placed.device);
+  if (waits_for_stream(stack, op.schema(), treatment_.waits)) wait_for(*placed.device);
   void* const stream = current_stream(*placed.device);
   const Call call{op, treatment_, *placed.device};
   try {

@@ -17,8 +17,9 @@ enum class Execution : std::uint8_t {
 // When the CUDA kernel makes the host wait for the stream, as whoever needs data on the host does.
 enum class Waits : std::uint8_t {
   kNever,
-  kAlways,   // the size of the result depends on the data, or it is no tensor
-  kForMask,  // indices that are masks are turned into numbers first
+  kAlways,        // the size of the result depends on the data, or it is no tensor
+  kForMask,       // aten::index: indices that are masks are turned into numbers first
+  kForMaskedPut,  // aten::_index_put_impl_: likewise, unless it fills by one mask
 };
 
 struct Treatment {

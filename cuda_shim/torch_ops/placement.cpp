@@ -15,7 +15,6 @@ bool is_dense_cpu(const at::Tensor& tensor) {
 }
 
 void add(Placed& placed, const at::Tensor& tensor) {
-  placed.has_mask |= tensor.scalar_type() == at::kBool || tensor.scalar_type() == at::kByte;
   if (is_dense_cuda(tensor)) {
     if (!placed.device) placed.device = tensor.device();
     if (placed.placement == Placement::kControl && !is_control(tensor)) {

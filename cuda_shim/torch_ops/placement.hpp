@@ -17,7 +17,6 @@ enum class Placement : std::uint8_t {
 struct Placed {
   Placement placement = Placement::kControl;
   std::optional<c10::Device> device;  // the GPU of the first tensor, or else of a device argument
-  bool has_mask = false;              // some tensor is boolean, or of bytes
 };
 
 // Of the arguments, which are the last on the stack.

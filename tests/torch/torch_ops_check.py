@@ -11,12 +11,12 @@ the exit code is 1 where any is not. torch_ops_excluded.toml says which are not 
 import argparse
 import itertools
 import sys
-import tomllib
 import types
 import unittest
 import warnings
 from pathlib import Path
 
+import tomllib
 import torch
 from warpserve_autoload import torch_ops
 
@@ -91,7 +91,7 @@ def run_both(what, function, sample):
     gpu = mapped(on_gpu, (sample.input, sample.args))
     expected, cpu_error = outcome(function, cpu[0], *cpu[1], **sample.kwargs)
     if cpu_error is not None:
-        return
+        return None
     actual, gpu_error = outcome(function, gpu[0], *gpu[1], **gpu_keywords(sample.kwargs))
     if gpu_error is not None:
         raise Different(f"{what}: {type(gpu_error).__name__}: {str(gpu_error).splitlines()[0]}")
