@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import Warpserve, compile_native
+from tests.harness import CLIENTS, Warpserve, compile_native
 from warpserve.timekeeper.native import preload_library
 
 ROOT = Path(__file__).parent.parent
@@ -240,3 +240,11 @@ def test_a_static_binary_is_announced(
     assert outcome.exit_code == 7
     assert f"warpserve: {program} is a static binary: its clock is not virtual" in outcome.stderr
     assert outcome.session.warnings["static_binary"] == 1
+
+
+def test_a_thread_that_polls_to_notice_its_end_polls_seldom(
+    warpserve: Warpserve, tmp_path: Path
+) -> None:
+    program = compile_native(tmp_path, CLIENTS / "idle_poller.c", "-rdynamic")
+    outcome = warpserve.run([program])
+    assert outcome.stdout.split() == ["3000000000", "30000000"]

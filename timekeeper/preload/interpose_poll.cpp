@@ -9,6 +9,7 @@
 #include "timekeeper/preload/busy_wait.hpp"
 #include "timekeeper/preload/cancellation.hpp"
 #include "timekeeper/preload/export.hpp"
+#include "timekeeper/preload/idle_pollers.hpp"
 #include "timekeeper/preload/member.hpp"
 #include "timekeeper/preload/raw_syscall.hpp"
 #include "timekeeper/preload/real.hpp"
@@ -143,6 +144,7 @@ WARPSERVE_EXPORT int epoll_pwait(int epoll, epoll_event* events, int max_events,
 }
 
 WARPSERVE_EXPORT int epoll_wait(int epoll, epoll_event* events, int max_events, int timeout_ms) {
+  if (is_member()) timeout_ms = patient_timeout_ms(timeout_ms, __builtin_return_address(0));
   return epoll_pwait(epoll, events, max_events, timeout_ms, nullptr);
 }
 
