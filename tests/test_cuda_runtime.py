@@ -143,6 +143,14 @@ def test_null_pointers_are_errors_and_never_a_crash(warpserve: Warpserve, tmp_pa
     assert done.stdout.splitlines()[-1] == "done"
 
 
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_random_wrong_use_gets_errors_and_never_a_crash(warpserve: Warpserve, seed: int) -> None:
+    done = run(warpserve, sys.executable, PROGRAMS / "fuzz.py", str(seed), "2000")
+    codes = json.loads(done.stdout)
+    assert set(codes) == {"0", "1", "2", "21", "98", "101", "400", "401"}
+    assert min(codes.values()) > 20
+
+
 def test_memory_through_the_driver(warpserve: Warpserve) -> None:
     told = json.loads(run(warpserve, sys.executable, PROGRAMS / "memory.py").stdout)
     assert told == {

@@ -42,13 +42,19 @@ std::uint32_t runtime_call(const Body& body) noexcept {
   return static_cast<std::uint32_t>(error);
 }
 
+// What the driver says where the runtime has a code of its own.
+inline Error driver_error(Error error) {
+  const bool of_runtime = error == Error::kInvalidPitch || error == Error::kInvalidCopyDirection;
+  return of_runtime ? Error::kInvalidValue : error;
+}
+
 // Of the driver.
 template <class Body>
 std::uint32_t driver_call(const Body& body) noexcept {
-  return static_cast<std::uint32_t>(guarded([&] {
+  return static_cast<std::uint32_t>(driver_error(guarded([&] {
     require(is_driver_initialized(), Error::kNotInitialized);
     return body();
-  }));
+  })));
 }
 
 // A call with a stream, in both its forms: `kDefaultStream` says what its null stream is.

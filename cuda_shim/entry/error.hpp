@@ -13,7 +13,9 @@ enum class [[nodiscard]] Error : std::uint32_t {
   kInvalidValue = 1,
   kOutOfMemory = 2,
   kNotInitialized = 3,
+  kInvalidPitch = 12,           // runtime only
   kInvalidSymbol = 13,          // runtime only
+  kInvalidCopyDirection = 21,   // runtime only
   kInvalidDeviceFunction = 98,  // runtime only
   kNoDevice = 100,
   kInvalidDevice = 101,

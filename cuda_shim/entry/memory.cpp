@@ -8,9 +8,6 @@
 namespace warpserve::gpu {
 namespace {
 
-// Of the runtime only.
-constexpr Error kInvalidPitch{12};
-constexpr Error kInvalidCopyDirection{21};
 constexpr Error kDeviceUninitialized{201};
 
 bool blocks(const CopyPlan& plan, Blocking blocking) {
@@ -40,13 +37,12 @@ Error error_of(MemoryStatus status) {
     case MemoryStatus::kInvalidValue:
     case MemoryStatus::kInvalidPointer:
     case MemoryStatus::kOutOfBounds:
+    case MemoryStatus::kInvalidDirection:
       return Error::kInvalidValue;
     case MemoryStatus::kInvalidDevice:
       return Error::kInvalidDevice;
     case MemoryStatus::kInvalidPitch:
-      return kInvalidPitch;
-    case MemoryStatus::kInvalidDirection:
-      return kInvalidCopyDirection;
+      return Error::kInvalidPitch;
     case MemoryStatus::kInvalidHandle:
       return Error::kInvalidHandle;
     case MemoryStatus::kSameProcess:
@@ -118,7 +114,7 @@ Status fill(Stream& stream, const FillPlan& plan) {
 }
 
 CopyKind copy_kind_of(std::uint32_t kind) {
-  require(kind <= static_cast<std::uint32_t>(CopyKind::kInfer), kInvalidCopyDirection);
+  require(kind <= static_cast<std::uint32_t>(CopyKind::kInfer), Error::kInvalidCopyDirection);
   return static_cast<CopyKind>(kind);
 }
 

@@ -14,7 +14,7 @@ enum class [[nodiscard]] MemoryStatus : std::uint8_t {
   kInvalidPointer,     // not (any more) what it has to be; cudaErrorInvalidValue
   kOutOfBounds,        // runs over the end of its allocation; cudaErrorInvalidValue
   kInvalidPitch,       // cudaErrorInvalidPitchValue: shorter than a row
-  kInvalidDirection,   // cudaErrorInvalidMemcpyDirection
+  kInvalidDirection,   // pointers that do not fit the direction
   kInvalidHandle,      // cudaErrorInvalidResourceHandle: no such pool, physical memory, IPC handle
   kSameProcess,        // an IPC handle opened by its maker; cudaErrorDeviceUninitialized
   kAlreadyRegistered,  // cudaErrorHostMemoryAlreadyRegistered
