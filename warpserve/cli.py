@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 import warpserve.timekeeper.cli as timekeeper_cli
+from warpserve.bench.models.cli import models
 from warpserve.cuda_shim.api.coverage import cuda_coverage
 from warpserve.cuda_shim.catalogue.cli import gpus
 from warpserve.members import member_environment, prepare_members
@@ -22,6 +23,7 @@ app = typer.Typer(
 app.command(context_settings={"allow_interspersed_args": False})(run)
 app.command()(status)
 app.command()(gpus)
+app.command()(models)
 app.command()(doctor)
 app.command()(cuda_coverage)
 app.add_typer(engine, name="engine")

@@ -1,0 +1,1 @@
+"""Experiments: workloads, runs, what they leave behind, and comparison with real runs."""
