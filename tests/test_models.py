@@ -259,7 +259,8 @@ def test_what_the_user_has_goes_before(cache: Path, tmp_path: Path) -> None:
     other = _put(own, "some/other", {"config.json": "{}"})
     (own / "datasets--some--data").mkdir()
 
-    hub = Path(hub_folder(tmp_path / "hub", {"HF_HUB_CACHE": str(own)})["HF_HUB_CACHE"])
+    for _ in range(2):
+        hub = Path(hub_folder(tmp_path / "hub", {"HF_HUB_CACHE": str(own)})["HF_HUB_CACHE"])
 
     def resolved(hub_id: str) -> Path:
         found = huggingface_hub.snapshot_download(hub_id, cache_dir=hub, local_files_only=True)

@@ -14,26 +14,31 @@ from warpserve.bench.models.snapshots import repository, shipped_hub, snapshot
 
 
 def hub_folder(folder: Path, env: Mapping[str, str]) -> dict[str, str]:
-    """Fills ``folder``, which need not exist, and returns what members need in their environment.
+    """Fills ``folder``, made if need be, and returns what members need in their environment.
 
     What the user's own hub cache, as ``env`` names it, has of a model goes before the shipped
     files, and all else of it is found as well.
     """
     folder.mkdir(parents=True, exist_ok=True)
     own, shipped = user_hub(env), shipped_hub()
-    for hub_id in (hub_id for model in shipped_models() for hub_id in model.hub_ids):
-        if snapshot(own, hub_id) is None:
-            repository(folder, hub_id).symlink_to(repository(shipped, hub_id))
-    for entry in sorted(own.glob("*--*")):
-        link = folder / entry.name
-        if not link.is_symlink():
-            link.symlink_to(entry.absolute())
+    for model in shipped_models():
+        for hub_id in model.hub_ids:
+            if snapshot(own, hub_id) is None:
+                _link(repository(folder, hub_id), repository(shipped, hub_id))
+    for entry in own.glob("*--*"):
+        _link(folder / entry.name, entry.absolute())
     return {
         "HF_HUB_CACHE": str(folder.absolute()),
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
         "HF_DATASETS_OFFLINE": "1",
     }
+
+
+def _link(link: Path, target: Path) -> None:
+    """Unless it is there already."""
+    if not link.is_symlink():
+        link.symlink_to(target)
 
 
 def user_hub(env: Mapping[str, str]) -> Path:

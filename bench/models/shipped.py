@@ -102,10 +102,12 @@ def _for_all_layers(value: Any, layers: int) -> Any:
     """``value`` with each string of a list that has ``{layer}`` in it replaced by one a layer."""
     if isinstance(value, dict):
         return {key: _for_all_layers(item, layers) for key, item in value.items()}
-    if not isinstance(value, list):
-        return value
-    return [
-        item.replace("{layer}", str(layer)) if isinstance(item, str) else item
-        for item in value
-        for layer in (range(layers) if isinstance(item, str) and "{layer}" in item else [0])
-    ]
+    if isinstance(value, list):
+        return [item for entry in value for item in _each_layer(entry, layers)]
+    return value
+
+
+def _each_layer(entry: Any, layers: int) -> list[Any]:
+    if isinstance(entry, str) and "{layer}" in entry:
+        return [entry.replace("{layer}", str(layer)) for layer in range(layers)]
+    return [_for_all_layers(entry, layers)]
