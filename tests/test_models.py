@@ -12,7 +12,7 @@ from typing import Any
 
 import huggingface_hub
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from typer.testing import CliRunner
@@ -130,6 +130,7 @@ def test_an_unknown_model_is_refused_with_the_nearest_and_the_way_out() -> None:
 # --- tokenizers ---
 
 
+@settings(deadline=None)
 @given(text=st.text())
 def test_any_text_decodes_to_itself(tokenizer_of: Callable[[str], Tokenizer], text: str) -> None:
     tokenizer = tokenizer_of("mistral-1")
