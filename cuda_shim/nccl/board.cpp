@@ -102,8 +102,18 @@ void Board::join(std::int32_t rank, std::int32_t ranks, std::int32_t device) {
           Outcome::kInvalidUsage, "two ranks of a communicator have the same number");
   own.device = device;
   own.process = Endpoint::get().address();
+  roll_ = RollPlace(roll_number(), rank);
   own.state.store(static_cast<std::uint32_t>(RankState::kJoined));
   header().joined.fetch_add(1);
+}
+
+// Opened by the first to join.
+std::uint32_t Board::roll_number() {
+  if (header().roll.load() == 0) {
+    const std::uint32_t opened = open_roll(ranks_);
+    if (!header().roll.compare_exchange(0, opened)) close_roll(opened);
+  }
+  return header().roll.load();
 }
 
 }  // namespace warpserve::gpu::nccl

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "cuda_shim/nccl/endpoint.hpp"
+#include "cuda_shim/nccl/roll.hpp"
 #include "cuda_shim/nccl/types.hpp"
 #include "timekeeper/shared/sync.hpp"
 
@@ -92,6 +93,8 @@ class Board {
   bool complete() const { return header().joined.load() == static_cast<std::uint32_t>(ranks_); }
   std::int32_t ranks() const { return ranks_; }
 
+  // Of the rank that has joined.
+  RollPlace& roll() { return roll_; }
   RankEntry& rank(std::int32_t rank) const;
   Channel& channel(std::int32_t from, std::int32_t to) const;
   // All that ranks have posted so far.
@@ -104,18 +107,21 @@ class Board {
     std::uint64_t token = 0;
     SharedAtomic<std::uint32_t> ranks;  // 0 until the first has joined
     SharedAtomic<std::uint32_t> joined;
+    SharedAtomic<std::uint32_t> roll;  // of open_roll; 0: none
     SharedAtomic<std::uint64_t> collectives;
     SharedAtomic<std::uint64_t> splits;
   };
 
   Board(FileDescriptor file, const BoardAddress& address);
   Header& header() const;
+  std::uint32_t roll_number();
 
   const FileDescriptor file_;
   const BoardAddress address_;
   Mapping header_;
   Mapping mapping_;  // of all of it, from `join` on
   std::int32_t ranks_ = 0;
+  RollPlace roll_;
 };
 
 }  // namespace warpserve::gpu::nccl

@@ -251,6 +251,7 @@ Post Communicator::post_of(Arrival& arrival, std::uint64_t load_bytes, VirtualTi
 void Communicator::post_collective(Arrival arrival, VirtualTime instant) {
   arrival.number = ++collectives_;
   board_->rank(rank_).collectives[parity(arrival.number)] = post_of(arrival, 0, instant);
+  board_->roll().come_to(arrival.number, arrival.call.signature.operation);
   const auto all = arrival.number * static_cast<std::uint64_t>(ranks_);
   collective_.emplace(std::move(arrival));
   if (board_->collectives().fetch_add(1) + 1 == all) ring_others();
@@ -270,6 +271,7 @@ void Communicator::post_message(Arrival arrival, std::uint64_t load_bytes, Virtu
     channel.receives[place_of(arrival.number)] = post_of(arrival, load_bytes, instant);
     channel.awaited.store(arrival.number);
   }
+  board_->roll().wait_for(peer, arrival.call.signature.operation);
   messages_.push_back(std::move(arrival));
 }
 
@@ -349,6 +351,7 @@ void Communicator::end_messages(std::vector<Ended>& ended) {
     if (auto end = this->ended(*message)) {
       ended.push_back(std::move(*end));
       message = messages_.erase(message);
+      if (messages_.empty()) board_->roll().wait_for_nobody();
     } else if (state_ != Outcome::kSuccess) {
       return;
     } else {
@@ -573,6 +576,7 @@ void Communicator::cancel() {
 void Communicator::leave() {
   const std::lock_guard lock(mutex_);
   if (board_ == nullptr) return;
+  board_->roll().leave();
   board_->rank(rank_).state.store(static_cast<std::uint32_t>(RankState::kLeft));
   if (peers_.empty()) return;
   ring_others();

@@ -11,6 +11,7 @@
 #include "timekeeper/server/audit.hpp"
 #include "timekeeper/server/host_clock.hpp"
 #include "timekeeper/server/procfs.hpp"
+#include "timekeeper/server/roll_calls.hpp"
 #include "timekeeper/server/supervisor.hpp"
 #include "timekeeper/server/terminal.hpp"
 
@@ -310,7 +311,9 @@ void AdvanceLoop::check_stall(bool settled) {
   if (host_now() - *quiet_since_ < options_.stall_grace) return;
   if (options_.on_stall == OnStall::kWait || waits_for_terminal(watch_.picture())) return;
   stalled_ = true;
-  const std::string report = stall_report(state());
+  SessionState picture = state();
+  picture.roll_calls = roll_call_lines(options_.folder);
+  const std::string report = stall_report(picture);
   fputs(report.c_str(), stderr);
   begin_end("stalled");
 }

@@ -177,6 +177,7 @@ std::string stall_report(const SessionState& state) {
   std::string text = "warpserve: the session has stalled at " + in_seconds(state.now.ns()) +
                      ": every thread sleeps and " + word_for(state.blocker) + ".\n";
   for (const std::string& holder : state.holders) text += "  " + holder + " holds the time\n";
+  for (const std::string& line : state.roll_calls) text += "  " + line + "\n";
   for (const MemberState& member : state.members) {
     text += member.remote ? "  remote member " : "  process ";
     text += std::to_string(member.id) + " " + member.name + "\n";

@@ -56,7 +56,8 @@ struct SessionState {
   std::vector<MemberState> members;
   std::vector<WaitingThread> waiting;
   std::vector<KilledMember> killed;
-  std::vector<std::string> holders;  // who keeps time from advancing
+  std::vector<std::string> holders;     // who keeps time from advancing
+  std::vector<std::string> roll_calls;  // of a stall: which ranks wait for which
   std::vector<std::pair<std::string, std::uint32_t>> warnings;
   std::uint64_t audits;
   std::uint64_t audit_violations;
