@@ -1,4 +1,4 @@
-"""NCCL through ctypes, one process a rank: ``nccl.py SCENARIO RANKS``; prints a JSON list by rank."""
+"""NCCL through ctypes, a process a rank: ``nccl.py SCENARIO RANKS`` prints a JSON list by rank."""
 
 import ctypes
 import json
@@ -7,6 +7,7 @@ import signal
 import struct
 import sys
 import time
+from pathlib import Path
 
 INT8, UINT8, INT32, UINT32, INT64, UINT64 = range(6)
 FLOAT16, FLOAT32, FLOAT64, BFLOAT16, FLOAT8E4M3, FLOAT8E5M2 = range(6, 12)
@@ -121,6 +122,18 @@ def elements(kind, values):
     return struct.pack(f"<{len(values)}{form}", *values)
 
 
+def values_of(kind, contents):
+    """The inverse of `elements`."""
+    if kind == BFLOAT16:
+        halves = (contents[i : i + 2] for i in range(0, len(contents), 2))
+        return [struct.unpack("<f", b"\0\0" + half)[0] for half in halves]
+    if kind in (FLOAT8E4M3, FLOAT8E5M2):
+        codes = {float8(kind, value): value for value in range(9)}
+        return [codes[code] for code in contents]
+    form = {FLOAT16: "e", FLOAT32: "f", FLOAT64: "d"}.get(kind, "bBiIqQ"[min(kind, 5)])
+    return list(struct.unpack(f"<{len(contents) // SIZES[kind]}{form}", contents))
+
+
 def float8(kind, value):
     """Of a small whole number."""
     bits, bias = (3, 7) if kind == FLOAT8E4M3 else (2, 15)
@@ -147,28 +160,37 @@ def run_operation(name, comm, stream, kind, op, send, recv, count, root):
 
 
 def collectives(own):
-    """Every operation on every type: what each rank has in its buffer afterwards."""
+    """Every operation on every type: what each rank has in `recv` afterwards."""
     comm, stream = own.communicator(), new_stream()
     count, total = 2, 2 * own.ranks
     found = {}
     for kind in range(12):
-        values = [(own.rank + i) % 3 for i in range(total)]
+        # Sums of 8 bits are exact up to 8.
+        values = [(own.rank + i) % (3 if SIZES[kind] > 1 else 2) for i in range(total)]
         for name in OPERATIONS:
             for op in (SUM, PROD, MAX, MIN) if "Reduce" in name else (SUM,):
                 send = Buffer(elements(kind, values))
                 recv = Buffer(elements(kind, values if name == "Bcast" else [0] * total))
                 check(run_operation(name, comm, stream, kind, op, send, recv, count, own.ranks - 1))
                 wait(stream)
-                found[f"{name} {kind} {op}"] = recv.read().hex()
+                found[f"{name} {kind} {op}"] = values_of(kind, recv.read())
                 cuda.cudaFree(send.address)
                 cuda.cudaFree(recv.address)
     check(nccl.ncclCommDestroy(comm))
     return found
 
 
-OPERATIONS = (
-    "AllReduce Reduce Broadcast Bcast AllGather ReduceScatter AlltoAll Gather Scatter".split()
-)
+OPERATIONS = [
+    "AllReduce",
+    "Reduce",
+    "Broadcast",
+    "Bcast",
+    "AllGather",
+    "ReduceScatter",
+    "AlltoAll",
+    "Gather",
+    "Scatter",
+]
 
 
 def averages(own):
@@ -180,7 +202,7 @@ def averages(own):
         size = ctypes.c_size_t(2)
         check(nccl.ncclAllReduce(buffer.address, buffer.address, size, kind, AVG, comm, stream))
         wait(stream)
-        found[f"avg {kind}"] = buffer.read().hex()
+        found[f"avg {kind}"] = values_of(kind, buffer.read())
     for residence in (0, 1):
         factor = ctypes.c_float(0.5 + own.rank)
         scalar = ctypes.byref(factor) if residence else Buffer(bytes(factor)).address
@@ -263,7 +285,7 @@ def messages(own):
 
 
 def pipeline(own):
-    """Rank after rank adds one, without groups; rank 0 sends its second before the first is used."""
+    """Rank after rank adds one, without groups, three times over."""
     comm, stream = own.communicator(), new_stream()
     one = ctypes.c_size_t(1)
     values = []
@@ -302,7 +324,7 @@ def graph(own):
 
 
 def splits(own):
-    """Halves by parity in reverse order, a communicator without rank 0, and a rank without color."""
+    """Halves by parity in reverse order, all but rank 1 (no color), and all but rank 0."""
     comm, stream = own.communicator(), new_stream()
 
     def sum_of_ranks(of):
@@ -413,6 +435,16 @@ def missing(own):
     if own.rank == 1:
         signal.pause()
     check(nccl.ncclAllReduce(*args))
+    wait(stream)
+
+
+def never_sent(own):
+    """Rank 1 waits for a message of rank 0, who waits for a signal."""
+    comm, stream = own.communicator(), new_stream()
+    buffer = Buffer(bytes(8))
+    if own.rank == 0:
+        signal.pause()
+    check(nccl.ncclRecv(buffer.address, ctypes.c_size_t(1), INT64, 0, comm, stream))
     wait(stream)
 
 
@@ -534,13 +566,13 @@ def other_api(own):
 
 
 def many(own):
-    """Ten thousand operations; the process must not grow with them."""
+    """Hundreds of operations on a MiB; the process must not grow with them."""
     comm, stream = own.communicator(), new_stream()
     buffer = Buffer(bytes(1 << 20))
     args = (buffer.address, buffer.address, ctypes.c_size_t(1 << 20), UINT8, SUM, comm, stream)
 
     def resident_kib():
-        with open("/proc/self/status") as status:
+        with Path("/proc/self/status").open() as status:
             return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
 
     for _ in range(20):

@@ -1,0 +1,72 @@
+"""torch.distributed and DDP on 2, 4 and 8 virtual GPUs, started by torchrun and by mp.spawn.
+
+torch is too large to install in every run of the tests: ``WARPSERVE_TEST_TORCH`` names the Python
+of an environment that has it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness import Warpserve
+
+SCRIPT = Path(__file__).parent / "torch" / "ddp.py"
+
+
+@pytest.fixture
+def python() -> str:
+    found = os.environ.get("WARPSERVE_TEST_TORCH")
+    if found is None:
+        pytest.skip("WARPSERVE_TEST_TORCH does not name a Python that has torch")
+    return found
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def expected(ranks: int) -> dict[str, Any]:
+    """What rank 0 finds."""
+    total = ranks * (ranks + 1) // 2
+    types = ("float32", "float16", "bfloat16", "int64", "uint8")
+    return {
+        **{f"all_reduce torch.{name}": [total, 2 * ranks] for name in types},
+        "average": total / ranks,
+        "broadcast": ranks - 1,
+        "all_gather": list(range(ranks)),
+        "reduce_scatter": 0,
+        "all_to_all": [10 * rank for rank in range(ranks)],
+        "from_left": ranks - 1,
+        "objects": list(range(ranks)),
+        "half": sum(range(1, ranks // 2 + 1)),
+        "gloo": total,
+        "waited_s": 60.0,
+        "gradients": [[total / ranks] * 4, [total / ranks] * 2],
+        "parameters_equal": True,
+    }
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "spawn"])
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+def test_torch_distributed_and_ddp(
+    warpserve: Warpserve, python: str, ranks: int, launcher: str
+) -> None:
+    port = str(free_port())
+    if launcher == "torchrun":
+        rendezvous = ["--master-addr", "127.0.0.1", "--master-port", port]
+        command = ["-m", "torch.distributed.run", "--nproc-per-node", str(ranks), *rendezvous]
+        command.append(str(SCRIPT))
+    else:
+        command = [str(SCRIPT), str(ranks), port]
+    done = warpserve.run([python, *command], options=["--gpu", f"h100-sxm:{ranks}"], limit_s=300)
+    assert done.exit_code == 0, done.stdout + done.stderr
+    found = next(line for line in done.stdout.splitlines() if line.startswith("{"))
+    assert json.loads(found) == expected(ranks)
