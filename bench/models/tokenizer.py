@@ -1,7 +1,7 @@
 """Synthetic tokenizers: the files of a Hugging Face tokenizer, with the sizes and special tokens of
 a real one and the tokens of ``codebook.py``.
 
-The format is that of the library tokenizers 0.20 and later; transformers reads it as a
+The format is that of the library tokenizers; transformers 4.57 and 5 read it as a
 PreTrainedTokenizerFast. The same description gives the same bytes.
 """
 
@@ -57,7 +57,7 @@ class TokenizerFamily(BaseModel):
 
 @cache
 def tokenizer_families() -> dict[str, TokenizerFamily]:
-    table = tomllib.loads(_FAMILIES.read_text())
+    table = tomllib.loads(_FAMILIES.read_text("utf-8"))
     return {name: TokenizerFamily.model_validate(entry) for name, entry in table.items()}
 
 
@@ -102,7 +102,7 @@ def _document(family: TokenizerFamily, total: int) -> dict[str, Any]:
                 byte_level | {"use_regex": False},
             ],
         },
-        "post_processor": _begin_with_bos(family) if family.begins_with_bos else None,
+        "post_processor": _post_processor(family),
         "decoder": byte_level | {"use_regex": False},
         "model": {
             "type": "WordPiece",  # the longest that fits, from left to right
@@ -141,21 +141,19 @@ def _named(family: TokenizerFamily) -> Mapping[str, int]:
     return {**family.special, **family.marks}
 
 
-def _begin_with_bos(family: TokenizerFamily) -> dict[str, Any]:
+def _post_processor(family: TokenizerFamily) -> dict[str, Any] | None:
+    """What is added to a prompt: nothing, or the token that begins it."""
+    if family.bos is None or not family.begins_with_bos:
+        return None
     bos = {"SpecialToken": {"id": family.bos, "type_id": 0}}
     text = {"Sequence": {"id": "A", "type_id": 0}}
     second = {"Sequence": {"id": "B", "type_id": 1}}
+    added = {"id": family.bos, "ids": [family.special[family.bos]], "tokens": [family.bos]}
     return {
         "type": "TemplateProcessing",
         "single": [bos, text],
         "pair": [bos, text, second],
-        "special_tokens": {
-            family.bos: {
-                "id": family.bos,
-                "ids": [_named(family)[family.bos or ""]],
-                "tokens": [family.bos],
-            }
-        },
+        "special_tokens": {family.bos: added},
     }
 
 
