@@ -10,8 +10,9 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from warpserve.cuda_shim.torch_ops import build as torch_ops
 from warpserve.patches.engines.requirement import EngineError, EngineRequirement, KnownVersion
-from warpserve.patches.engines.store import Engine, EngineStore
+from warpserve.patches.engines.store import Engine, EngineStore, cache_folder
 
 
 def install(
@@ -25,7 +26,8 @@ def install(
 
     ``python``: the interpreter that it is made with; by default this one, or the first in PATH that
     the engine has wheels for. Raises EngineError where it can't be installed, naming pip's log,
-    which stays beside the environment's place.
+    which stays beside the environment's place; InstallationError where what its torch needs on
+    virtual GPUs can't be built.
     """
     with _locked(store, requirement):
         installed = store.find(requirement)
@@ -35,6 +37,7 @@ def install(
         base = python or _interpreter(known)
         _require_space(store.folder, known)
         engine = _install(requirement, base, store)
+        torch_ops.prepare(engine.python, cache_folder())
         store.add(engine)
         return engine
 

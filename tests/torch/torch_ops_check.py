@@ -80,7 +80,7 @@ def compare(what, expected, actual):
     for a, b in zip(left, right, strict=True):
         if isinstance(a, torch.Tensor) and a.layout == torch.strided:
             try:
-                torch.testing.assert_close(b.cpu(), a, equal_nan=True, rtol=1e-3, atol=1e-3)
+                torch.testing.assert_close(b.cpu(), a.cpu(), equal_nan=True, rtol=1e-3, atol=1e-3)
             except AssertionError as error:
                 raise Different(f"{what}: {str(error).splitlines()[0]}") from None
 
