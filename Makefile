@@ -11,8 +11,9 @@ NATIVE_SOURCES := $(shell find timekeeper cuda_shim -name '*.csv' -o -name '*.cp
 # As in pyproject.toml. Installed beside the package, so that a rebuild compiles only what changed.
 BUILD_TOOLS := 'scikit-build-core>=0.11,<2' 'nanobind>=2.4,<4' ninja
 SANITIZERS := tsan asan
+ENGINES := vllm==0.24.0 sglang==0.5.23
 
-.PHONY: demo test lint test-native test-python bench clean tools
+.PHONY: demo test engines lint test-native test-python bench clean tools
 .DEFAULT_GOAL := help
 
 help:
@@ -36,8 +37,12 @@ test-native: $(VENV)/installed
 	  $(CONFIGURE) $$preset >/dev/null && cmake --build --preset $$preset -j $(JOBS) && \
 	  ctest --preset $$preset || exit 1; done
 
-test-python: $(VENV)/installed
+test-python: $(VENV)/installed engines
 	$(BIN)/pytest
+
+# Into the user's cache folder, unless they are there. The tests of engines need them.
+engines: $(VENV)/installed
+	for engine in $(ENGINES); do $(BIN)/warpserve engine install $$engine || exit 1; done
 
 bench: $(VENV)/installed
 	$(CONFIGURE) release >/dev/null && cmake --build --preset release -j $(JOBS)

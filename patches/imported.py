@@ -1,61 +1,74 @@
-"""Something to be done as soon as a module has been imported, without importing it."""
+"""Something to do after a module was imported, now or whenever that happens."""
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from types import ModuleType
+from typing import Any
 
 Action = Callable[[ModuleType], None]
 
 
-def when_imported(name: str, action: Action) -> None:
-    """Calls ``action`` with the module ``name``: now if it is imported, else right after it is.
-
-    What ``action`` raises is raised by the import.
-    """
-    module = sys.modules.get(name)
-    if module is not None:
+def after_import(name: str, action: Action) -> None:
+    """Calls ``action`` with the module, once. What it raises is raised by the ``import``."""
+    if (module := sys.modules.get(name)) is not None:
         action(module)
     else:
-        sys.meta_path.insert(0, _Finder(name, action))
+        _Finder.instance().actions[name] = action
 
 
 class _Finder(MetaPathFinder):
-    """Stands first in the path until its module is found."""
+    """Asks the other finders, and adds the action to what they found."""
 
-    def __init__(self, name: str, action: Action) -> None:
-        self._name = name
-        self._action = action
+    _instance: _Finder | None = None
+
+    def __init__(self) -> None:
+        self.actions: dict[str, Action] = {}
+
+    @classmethod
+    def instance(cls) -> _Finder:
+        if cls._instance is None:
+            cls._instance = cls()
+            sys.meta_path.insert(0, cls._instance)
+        return cls._instance
 
     def find_spec(
         self,
         fullname: str,
-        path: Sequence[str] | None,  # noqa: ARG002
+        path: Sequence[str] | None = None,  # noqa: ARG002
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
-        if fullname != self._name:
+        action = self.actions.pop(fullname, None)
+        if action is None:
             return None
-        sys.meta_path.remove(self)
-        spec = find_spec(fullname)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._action)
+        spec = importlib.util.find_spec(fullname)
+        if spec is None or spec.loader is None:
+            self.actions[fullname] = action
+            return spec
+        spec.loader = _Loader(spec.loader, action)
         return spec
 
 
 class _Loader(Loader):
-    """The module's own loader, and then the action."""
+    """A loader with an action behind it; else as the one it stands for."""
 
-    def __init__(self, own: Loader, action: Action) -> None:
-        self._own = own
+    def __init__(self, loader: Loader, action: Action) -> None:
+        self._loader = loader
         self._action = action
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._own.create_module(spec)
+        return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        self._own.exec_module(module)
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
         self._action(module)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -17,8 +18,8 @@ class StepLog:
     """JSON lines, or nothing where nobody asked for them.
 
     A line has ``start_ns``, ``end_ns`` (the members' CLOCK_MONOTONIC), ``duration_ns``,
-    ``provenance``, ``padded_tokens``, and ``requests``: [new tokens, cached tokens, is prefill]
-    each.
+    ``provenance``, ``padded_tokens``, and of each request its id in ``request_ids`` and
+    [new tokens, cached tokens, is prefill] in ``requests``.
     """
 
     def __init__(self, file: TextIO | None) -> None:
@@ -33,7 +34,14 @@ class StepLog:
         path = Path(folder) / f"steps-{os.getpid()}.jsonl"
         return cls(path.open("w", buffering=1))
 
-    def write(self, batch: Batch, prediction: Prediction, start_ns: int, end_ns: int) -> None:
+    def write(
+        self,
+        batch: Batch,
+        request_ids: Sequence[str],
+        prediction: Prediction,
+        start_ns: int,
+        end_ns: int,
+    ) -> None:
         if self._file is None:
             return
         step = {
@@ -42,6 +50,7 @@ class StepLog:
             "duration_ns": prediction.duration_ns,
             "provenance": prediction.provenance.value,
             "padded_tokens": batch.padded_tokens,
+            "request_ids": request_ids,
             "requests": batch.requests,
         }
         self._file.write(json.dumps(step, separators=(",", ":")) + "\n")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from warpserve.patches import versions
-from warpserve.patches.imported import when_imported
+from warpserve.patches.imported import after_import
 from warpserve.patches.step_log import StepLog
 from warpserve.patches.tokens import TokenSource, seed_of
 from warpserve.patches.vllm.requests import GIVEN_OUTPUT, Requests
@@ -37,18 +37,17 @@ def test_an_action_runs_right_after_the_import(victim: str) -> None:
         seen.append(module.value)
         vars(module)["value"] = 2
 
-    finders = list(sys.meta_path)
-    when_imported(victim, change)
+    after_import(victim, change)
     assert seen == []
     assert __import__(victim).value == 2
     assert seen == [1]
-    assert sys.meta_path == finders
+    assert type(sys.modules[victim].__loader__).__name__ == "SourceFileLoader"
 
 
 def test_an_action_on_what_is_imported_runs_at_once(victim: str) -> None:
     module = __import__(victim)
     seen: list[ModuleType] = []
-    when_imported(victim, seen.append)
+    after_import(victim, seen.append)
     assert seen == [module]
 
 
@@ -56,7 +55,7 @@ def test_an_error_of_an_action_fails_the_import(victim: str) -> None:
     def refuse(_module: ModuleType) -> None:
         raise RuntimeError("not this one")
 
-    when_imported(victim, refuse)
+    after_import(victim, refuse)
     with pytest.raises(RuntimeError, match="not this one"):
         __import__(victim)
 
@@ -175,7 +174,7 @@ def test_a_step_log_has_a_line_for_each_step(
     monkeypatch.setenv("WARPSERVE_STEP_LOG", str(tmp_path))
     log = StepLog.of_process()
     batch = Batch((RequestStep(1, 9, False),), 1)
-    log.write(batch, Prediction(5, Provenance.STATED), 100, 105)
+    log.write(batch, ["a"], Prediction(5, Provenance.STATED), 100, 105)
     (file,) = tmp_path.iterdir()
     assert json.loads(file.read_text()) == {
         "start_ns": 100,
@@ -183,6 +182,7 @@ def test_a_step_log_has_a_line_for_each_step(
         "duration_ns": 5,
         "provenance": "stated",
         "padded_tokens": 1,
+        "request_ids": ["a"],
         "requests": [[1, 9, False]],
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 import warpserve.timekeeper.cli as timekeeper_cli
+from warpserve.bench.cli import bench
 from warpserve.bench.models.cli import models
 from warpserve.cuda_shim.api.coverage import cuda_coverage
 from warpserve.cuda_shim.catalogue.cli import gpus
@@ -21,6 +22,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command(context_settings={"allow_interspersed_args": False})(run)
+app.command()(bench)
 app.command()(status)
 app.command()(gpus)
 app.command()(models)

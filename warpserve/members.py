@@ -1,4 +1,4 @@
-"""What members are given beside the clock: GPUs, and how long an engine's steps take."""
+"""What members are given beside the clock: GPUs, models, and how long an engine's steps take."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from warpserve.bench.models import hub_folder
 from warpserve.cuda_shim.launch import gpu_environment, prepare_torch
 from warpserve.errors import SessionError
 from warpserve.patches.step_log import FOLDER
@@ -15,10 +16,12 @@ from warpserve.timekeeper.cli import MemberOptions
 
 
 def prepare_members(asked: MemberOptions, command: Sequence[str]) -> None:
-    """What takes a minute the first time. To be called before the session begins.
+    """Checks what was asked for, and does what takes a minute the first time.
 
-    Raises WarpserveError where it can't be done.
+    To be called before the session begins. Raises WarpserveError where it can't be done.
     """
+    if asked.predictor is not None:
+        _check_predictor(asked.predictor)
     if asked.gpu is not None:
         prepare_torch(command, os.environ)
 
@@ -34,16 +37,16 @@ def member_environment(
     if asked.gpu is not None:
         env = gpu_environment(asked.gpu, folder, command, env)
     if asked.predictor is not None:
-        env[SESSION_PREDICTOR] = _checked(asked.predictor)
+        env[SESSION_PREDICTOR] = asked.predictor
+        env |= hub_folder(folder / "hub", env)
     if asked.step_log is not None:
         asked.step_log.mkdir(parents=True, exist_ok=True)
         env[FOLDER] = str(asked.step_log.absolute())
     return env
 
 
-def _checked(spec: str) -> str:
+def _check_predictor(spec: str) -> None:
     try:
         predictor_of(spec)
     except PredictorError as error:
         raise SessionError(f"--predictor {spec}: {error}") from None
-    return spec

@@ -4,6 +4,7 @@
 |---|---|---|
 | ``Worker.load_model`` | afterwards, leaves the model uncompiled | no kernel runs |
 | ``Worker.compile_or_warm_up_model`` | without its kernels and graphs | likewise |
+| ``SpinCondition`` | its readers sleep at once | who spins keeps time from moving |
 | ``torch.distributed`` | groups of one rank get the fake backend | they only poll |
 | ``Worker.execute_model`` | instead, once warm | a step is its predicted time |
 | ``Worker.sample_tokens`` | instead, once warm | the tokens of that step |
@@ -16,10 +17,11 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from warpserve.patches.imported import when_imported
+from warpserve.patches.imported import after_import
 from warpserve.patches.lone_groups import without_transport
 from warpserve.patches.versions import require_version
 from warpserve.patches.virtual_gpu import is_virtual
+from warpserve.patches.vllm.shm_broadcast import block_at_once
 
 VERSIONS = ("0.19.0", "0.24.0", "0.33.0")
 
@@ -27,8 +29,9 @@ VERSIONS = ("0.19.0", "0.24.0", "0.33.0")
 def install() -> None:
     """Patches vLLM's worker as soon as this process imports it."""
     if is_virtual():
-        when_imported("vllm.distributed.parallel_state", _patch_groups)
-        when_imported("vllm.v1.worker.gpu_worker", _patch_worker)
+        after_import("vllm.distributed.parallel_state", _patch_groups)
+        after_import("vllm.distributed.device_communicators.shm_broadcast", block_at_once)
+        after_import("vllm.v1.worker.gpu_worker", _patch_worker)
 
 
 def _patch_groups(module: ModuleType) -> None:

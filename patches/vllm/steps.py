@@ -23,13 +23,13 @@ class StepStream:
         self._enqueue = Enqueue()
         self._free_ns = 0
 
-    def run(self, batch: Batch) -> None:
+    def run(self, batch: Batch, request_ids: list[str]) -> None:
         """Returns at once: the step ends on the stream."""
         prediction = self._predictor.predict(batch)
         self._enqueue(torch.cuda.current_stream().cuda_stream, prediction.duration_ns)
         start_ns = max(self._free_ns, time.monotonic_ns())
         self._free_ns = start_ns + prediction.duration_ns
-        self._log.write(batch, prediction, start_ns, self._free_ns)
+        self._log.write(batch, request_ids, prediction, start_ns, self._free_ns)
 
     def end(self) -> torch.cuda.Event:
         """Reached when all steps so far have ended."""

@@ -34,7 +34,8 @@ class VirtualSteps:
 
             return EMPTY_MODEL_RUNNER_OUTPUT
         self._scheduled = scheduled
-        self._stream.run(self._requests.batch(scheduled, self._runner))
+        batch = self._requests.batch(scheduled, self._runner)
+        self._stream.run(batch, list(scheduled.num_scheduled_tokens))
         return None
 
     def sample_tokens(self, grammar: Any) -> Any:

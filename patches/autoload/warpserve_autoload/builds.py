@@ -13,7 +13,7 @@ import os
 from types import ModuleType
 from typing import Any
 
-from warpserve_autoload.imports import after_import
+from warpserve.patches.imported import after_import
 from warpserve_autoload.virtual_kernels import launch_on_current_stream, replace
 
 

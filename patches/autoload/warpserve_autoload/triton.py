@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from warpserve_autoload.imports import after_import
+from warpserve.patches.imported import after_import
 from warpserve_autoload.virtual_kernels import launch, replace
 
 _REGISTERS = 32

@@ -1,0 +1,94 @@
+"""`warpserve bench`: a whole experiment."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.table import Table
+from warpserve.bench.config import RunConfig
+from warpserve.bench.experiment import run_experiment
+from warpserve.bench.run_folder import RunFolder
+from warpserve.bench.summary import Spread, Summary
+
+from warpserve.console import console
+from warpserve.errors import WarpserveError
+from warpserve.timekeeper.options import Clock
+
+
+def bench(
+    run: Annotated[
+        Path | None, typer.Argument(help="a YAML file; options on the command line go before it")
+    ] = None,
+    engine_flags: Annotated[
+        list[str] | None, typer.Argument(help="the engine's own flags, after --")
+    ] = None,
+    engine: Annotated[str | None, typer.Option(help="ENGINE==VERSION [vllm==0.24.0]")] = None,
+    engine_python: Annotated[
+        Path | None, typer.Option(help="the Python of an environment of your own")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="a name (`warpserve models`), hub id or folder")
+    ] = None,
+    gpu: Annotated[str | None, typer.Option(help="such as h100-sxm:1 (`warpserve gpus`)")] = None,
+    predictor: Annotated[
+        str | None, typer.Option(help="how long steps take, such as constant:10ms")
+    ] = None,
+    workload: Annotated[str | None, typer.Option(help="sharegpt, or a CSV of lengths")] = None,
+    rate: Annotated[float | None, typer.Option(help="requests a second, or inf [4]")] = None,
+    max_concurrency: Annotated[int | None, typer.Option(help="requests under way [any]")] = None,
+    num_requests: Annotated[int | None, typer.Option(help="[200]")] = None,
+    seed: Annotated[int | None, typer.Option(help="[0]")] = None,
+    clock: Annotated[Clock | None, typer.Option(help="exact, live or sleep [exact]")] = None,
+    out: Annotated[Path | None, typer.Option(help="the run folder [runs/DATE-TIME]")] = None,
+) -> None:
+    """Run an engine on virtual GPUs under a workload, and leave a folder with all about it."""
+    folder = out or Path("runs") / datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    try:
+        config = RunConfig.read(
+            run,
+            engine=engine,
+            engine_python=engine_python,
+            model=model,
+            gpu=gpu,
+            predictor=predictor,
+            workload=workload,
+            rate=rate,
+            max_concurrency=max_concurrency,
+            num_requests=num_requests,
+            seed=seed,
+            clock=clock,
+            engine_flags=engine_flags or None,
+        )
+        with console(stderr=True).status(f"running, see {folder}"):
+            summary = run_experiment(config, folder)
+    except WarpserveError as error:
+        typer.echo(f"warpserve: {error}", err=True)
+        raise typer.Exit(2) from None
+    typer.echo(RunFolder(folder).client_log.read_text(errors="replace"), nl=False)
+    console().print(_table(summary))
+    console().print(_speed(summary, folder), soft_wrap=True)
+    if summary.failed or summary.completed != summary.sent:
+        raise typer.Exit(1)
+
+
+def _table(summary: Summary) -> Table:
+    table = Table("ms", "mean", "P50", "P90", "P99", box=box.SIMPLE_HEAD)
+    for name in ("ttft", "tpot", "itl", "latency"):
+        spread: Spread | None = getattr(summary, name)
+        if spread is not None:
+            values = (spread.mean_ms, spread.p50_ms, spread.p90_ms, spread.p99_ms)
+            table.add_row(name.upper(), *(f"{value:,.3f}" for value in values))
+    return table
+
+
+def _speed(summary: Summary, folder: Path) -> str:
+    host = summary.host
+    return (
+        f"{summary.completed} of {summary.sent} requests completed, {summary.failed} failed; "
+        f"{host.virtual_s:.1f} s of virtual time in {host.wall_s:.1f} s "
+        f"({host.virtual_s / host.wall_s:.1f}x, start-up included); all of it is in {folder}"
+    )

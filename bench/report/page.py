@@ -1,0 +1,58 @@
+"""``report.html``: the experiment, its figures and its curves; one file that needs no other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from warpserve.bench.config import RunConfig
+from warpserve.bench.report import plots
+from warpserve.bench.report.timeline import output_tokens_per_s, sampled
+from warpserve.bench.results import RequestResult
+from warpserve.bench.run_folder import RunFolder
+from warpserve.bench.summary import Summary
+
+_REQUESTS = {"running": "vllm:num_requests_running", "waiting": "vllm:num_requests_waiting"}
+_KV_USAGE = "vllm:kv_cache_usage_perc"
+
+
+def write_report(
+    folder: RunFolder, config: RunConfig, requests: Sequence[RequestResult], summary: Summary
+) -> None:
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
+    )
+    page = templates.get_template("page.html").render(
+        config=config, summary=summary, plots=_plots(folder, requests)
+    )
+    folder.report.write_text(page)
+
+
+def _plots(folder: RunFolder, requests: Sequence[RequestResult]) -> dict[str, str]:
+    """SVG by title, those for which there is data."""
+    drawn = {
+        title: plots.distribution([value * 1e3 for value in values_s], title)
+        for title, values_s in _distributions(requests).items()
+        if values_s
+    }
+    tokens = output_tokens_per_s(requests)
+    drawn["Output tokens"] = plots.over_time({"": tokens}, "tokens a second")
+    curves = {name: sampled(folder.metrics, metric) for name, metric in _REQUESTS.items()}
+    known = {name: curve for name, curve in curves.items() if curve is not None}
+    if known:
+        drawn["Requests in the engine"] = plots.over_time(known, "requests")
+    usage = sampled(folder.metrics, _KV_USAGE)
+    if usage is not None:
+        percent = usage._replace(values=usage.values * 100)
+        drawn["KV cache in use"] = plots.over_time({"": percent}, "%")
+    return drawn
+
+
+def _distributions(requests: Sequence[RequestResult]) -> dict[str, list[float]]:
+    return {
+        "TTFT": [r.ttft_s for r in requests if r.ttft_s is not None],
+        "TPOT": [r.tpot_s for r in requests if r.tpot_s is not None],
+        "ITL": [itl_s for r in requests for itl_s in r.itl_s],
+    }

@@ -1,0 +1,54 @@
+"""The report's plots, as SVG."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from warpserve.bench.report.timeline import Sampled
+
+# Text stays text, and ids do not change from run to run.
+mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "warpserve", "font.size": 9})
+
+_SIZE_IN = (5.2, 2.6)
+
+
+def distribution(values_ms: Sequence[float], label: str) -> str:
+    """The share of values that are at most so large."""
+    figure, axes = _figure()
+    ordered = np.sort(values_ms)
+    axes.plot(ordered, np.arange(1, len(ordered) + 1) / len(ordered), drawstyle="steps-post")
+    axes.set(xlabel=f"{label}, ms", ylabel="share at most so large", ylim=(0, 1.02))
+    axes.set_xlim(left=0)
+    return _svg(figure)
+
+
+def over_time(curves: dict[str, Sampled], ylabel: str) -> str:
+    """Curves over virtual time, one colour each."""
+    figure, axes = _figure()
+    for name, curve in curves.items():
+        axes.plot(curve.times_s, curve.values, label=name, linewidth=1.2)
+    axes.set(xlabel="virtual time, s", ylabel=ylabel)
+    axes.set_ylim(bottom=0)
+    if len(curves) > 1:
+        axes.legend(frameon=False)
+    return _svg(figure)
+
+
+def _figure() -> tuple[Figure, Axes]:
+    figure = Figure(figsize=_SIZE_IN, layout="constrained")
+    axes = figure.add_subplot()
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _svg(figure: Figure) -> str:
+    text = io.StringIO()
+    figure.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue().partition("-->")[2] or text.getvalue()

@@ -1,0 +1,63 @@
+"""Whole experiments with real engines, as a user starts them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from warpserve.bench.clients import REQUEST_PREFIX
+from warpserve.bench.results import RequestResult
+from warpserve.bench.run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished experiment."""
+
+    folder: RunFolder
+    output: str
+
+    @property
+    def requests(self) -> list[RequestResult]:
+        lines = self.folder.requests.read_text().splitlines()
+        return [RequestResult.model_validate_json(line) for line in lines]
+
+    @property
+    def client(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.folder.client_result.read_text())
+        return document
+
+    @property
+    def steps(self) -> list[dict[str, Any]]:
+        """Of all workers, in the order of their ends."""
+        lines = [line for file in self.folder.steps.iterdir() for line in file.open()]
+        return sorted(map(json.loads, lines), key=lambda step: int(step["end_ns"]))
+
+    def token_ends_ns(self, index: int, input_tokens: int) -> list[int]:
+        """When the steps ended that gave request ``index`` a token."""
+        name = f"-{REQUEST_PREFIX}{index}-"
+        ends_ns = []
+        for step in self.steps:
+            for request_id, (new_tokens, cached_tokens, _) in zip(
+                step["request_ids"], step["requests"], strict=True
+            ):
+                if name in request_id and cached_tokens + new_tokens >= input_tokens:
+                    ends_ns.append(step["end_ns"])
+        return ends_ns
+
+
+def bench(out: Path, *options: str) -> Run:
+    """``warpserve bench`` with Llama-3.1-8B on an H100, and further options."""
+    command = [
+        sys.executable, "-m", "warpserve", "bench",
+        "--model", "llama-3.1-8b", "--gpu", "h100-sxm:1", "--out", str(out), *options,
+    ]  # fmt: skip
+    finished = subprocess.run(command, capture_output=True, text=True)
+    if finished.returncode != 0:
+        logs = [log.read_text(errors="replace")[-3_000:] for log in out.glob("*.log")]
+        raise AssertionError("\n".join([finished.stdout, finished.stderr, *logs]))
+    return Run(RunFolder(out), finished.stdout)

@@ -1,0 +1,204 @@
+"""Experiments without an engine: what is sent, and what is made of the answers."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from warpserve.bench.config import ConfigError, RunConfig
+from warpserve.bench.models import model_named
+from warpserve.bench.report.page import write_report
+from warpserve.bench.report.timeline import output_tokens_per_s, sampled
+from warpserve.bench.results import RequestResult, read_vllm_results
+from warpserve.bench.run_folder import RunError, RunFolder
+from warpserve.bench.summary import Spread, Summary
+from warpserve.bench.workload.lengths import RequestLengths, WorkloadError, lengths_of
+from warpserve.bench.workload.prompts import write_prompts
+from warpserve.cli import app
+
+RUN = {"model": "llama-3.1-8b", "gpu": "h100-sxm:1", "predictor": "constant:10ms"}
+HEADER = "arrival_time_ns,input_toks,output_toks"
+
+
+def request(index: int, ttft_s: float | None = 0.02, **more: Any) -> RequestResult:
+    values: dict[str, Any] = {
+        "index": index,
+        "start_s": float(index),
+        "input_tokens": 100,
+        "output_tokens": 3,
+        "ttft_s": ttft_s,
+        "itl_s": (0.01, 0.01),
+        "error": None,
+    }
+    return RequestResult(**values | more)
+
+
+def test_the_shipped_workload_is_sharegpt_as_it_was_recorded() -> None:
+    lengths = lengths_of("sharegpt", 300)
+    assert lengths[0] == RequestLengths(46_926_808, 2_358, 531)
+    assert len(lengths) == 300
+    again = lengths_of("sharegpt", 301)[300]
+    assert again == lengths[0]._replace(arrival_ns=lengths[0].arrival_ns + lengths[299].arrival_ns)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "columns must be"),
+        ("a,b,c\n1,2,3\n", "columns must be"),
+        (HEADER, "has no requests"),
+        (f"{HEADER}\n0,1\n", "line 2: three whole numbers"),
+        (f"{HEADER}\n0,1,x\n", "line 2: three whole numbers"),
+        (f"{HEADER}\n0,0,1\n", "line 2: a request arrives"),
+        (f"{HEADER}\n-1,1,1\n", "line 2: a request arrives"),
+        (f"{HEADER}\n5,1,1\n4,1,1\n", "line 3: arrives before"),
+    ],
+)
+def test_a_broken_workload_is_refused_with_its_line(
+    tmp_path: Path, text: str, complaint: str
+) -> None:
+    path = tmp_path / "lengths.csv"
+    path.write_text(text)
+    with pytest.raises(WorkloadError, match=complaint):
+        lengths_of(str(path), 1)
+
+
+def test_an_unknown_workload_is_refused_with_the_known() -> None:
+    with pytest.raises(WorkloadError, match="say sharegpt or a CSV file"):
+        lengths_of("sharegtp", 1)
+
+
+def test_prompts_have_their_lengths_and_are_the_same_every_time(tmp_path: Path) -> None:
+    tokenizer = model_named("llama-3.1-8b").tokenizer()
+    lengths = [RequestLengths(0, tokens, 7) for tokens in (2, 17, 2_358)]
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        write_prompts(tmp_path / name, lengths, tokenizer, seed)
+    written = [(tmp_path / name).read_text() for name in "abc"]
+    assert written[0] == written[1] != written[2]
+    lines = [json.loads(line) for line in written[0].splitlines()]
+    assert [len(tokenizer.encode(line["prompt"]).ids) for line in lines] == [2, 17, 2_358]
+    assert {line["output_tokens"] for line in lines} == {7}
+
+
+def test_an_experiment_is_read_from_a_file_and_the_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump(RUN | {"rate": 2, "seed": 5}))
+    config = RunConfig.read(path, rate=8.0, seed=None)
+    assert (config.rate, config.seed, config.model) == (8.0, 5, "llama-3.1-8b")
+    again = RunConfig.model_validate(yaml.safe_load(yaml.safe_dump(config.model_dump(mode="json"))))
+    assert again == config
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        ({"rate": 0}, "rate: .*greater than 0"),
+        ({"rate": -1}, "rate: .*greater than 0"),
+        ({"rate": "nan"}, "rate: "),
+        ({"num_requests": 0}, "num_requests: "),
+        ({"moddel": "x"}, "moddel is not known; known are engine, "),
+        ({"gpu": None}, "gpu is missing"),
+    ],
+)
+def test_mistakes_in_an_experiment_are_named(said: dict[str, Any], complaint: str) -> None:
+    values = {name: value for name, value in (RUN | said).items() if value is not None}
+    with pytest.raises(ConfigError, match=complaint):
+        RunConfig.read(None, **values)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--model", "lama"], "lama"),
+        (["--gpu", "h1000"], "h1000"),
+        (["--predictor", "magic"], "magic"),
+        (["--engine", "vllm==0.0.1"], "vllm==0.0.1 is not installed"),
+        (["--workload", "nothing.csv"], "nothing.csv"),
+    ],
+)
+def test_what_is_not_there_is_said_before_anything_starts(
+    tmp_path: Path, options: list[str], complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    python = tmp_path / "bin" / "python"
+    said = RUN | {"engine-python": str(python), "out": str(tmp_path / "out")}
+    flags = [part for name, value in said.items() for part in (f"--{name}", value)]
+    if options[0] == "--engine":
+        flags = flags[: flags.index("--engine-python")] + flags[flags.index("--out") :]
+    outcome = CliRunner().invoke(app, ["bench", *flags, *options])
+    assert outcome.exit_code == 2
+    assert complaint in outcome.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_with_something_in_it_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "precious").touch()
+    with pytest.raises(RunError, match="is there already"):
+        RunFolder.create(tmp_path)
+
+
+def test_results_of_vllm_s_client(tmp_path: Path) -> None:
+    path = tmp_path / "client.json"
+    document = {
+        "start_times": [5.0, 6.5],
+        "input_lens": [10, 20],
+        "output_lens": [3, 0],
+        "ttfts": [0.02, 0.0],
+        "itls": [[0.01, 0.01], []],
+        "errors": ["", "refused"],
+    }
+    path.write_text(json.dumps(document))
+    good, bad = read_vllm_results(path)
+    assert good.start_s == 0
+    assert good.latency_s == pytest.approx(0.04)
+    assert good.tpot_s == pytest.approx(0.01)
+    assert (bad.start_s, bad.ttft_s, bad.error) == (1.5, None, "refused")
+    with pytest.raises(RunError, match="no result file"):
+        read_vllm_results(tmp_path / "absent.json")
+
+
+def test_spreads_are_over_those_that_have_the_metric() -> None:
+    assert Spread.of([]) is None
+    spread = Spread.of([0.001 * i for i in range(1, 102)])
+    assert spread is not None
+    assert spread.count == 101
+    assert spread.p50_ms == pytest.approx(51)
+    assert spread.p90_ms == pytest.approx(91)
+
+
+def test_tokens_are_counted_when_they_arrive() -> None:
+    times_s, rates = output_tokens_per_s([request(0), request(1), request(2, ttft_s=None)])
+    assert list(times_s) == [0, 1]
+    assert list(rates) == [3, 3]
+
+
+def test_a_report_shows_what_there_is(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run")
+    samples = [
+        {"time_ns": second * 10**9, "metrics": {'vllm:num_requests_running{engine="0"}': second}}
+        for second in range(3)
+    ]
+    folder.metrics.write_text("".join(f"{json.dumps(sample)}\n" for sample in samples))
+    curve = sampled(folder.metrics, "vllm:num_requests_running")
+    assert curve is not None
+    assert list(curve.values) == [0, 1, 2]
+    requests = [request(0), request(1)]
+    spread = Spread.of([0.02, 0.02])
+    host = Summary.Host(wall_s=1, virtual_s=20, advances=3, warnings={"busy_wait": 1})
+    summary = Summary(
+        sent=2, completed=2, failed=0, ttft=spread, tpot=None, itl=None, latency=spread, host=host
+    )
+    write_report(folder, RunConfig.model_validate(RUN), requests, summary)
+    page = folder.report.read_text()
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", page)
+    assert captions == ["TTFT", "TPOT", "ITL", "Output tokens", "Requests in the engine"]
+    assert page.count("<svg") == 5
+    assert "2 of 2 requests completed" in page
+    assert "busy_wait: 1" in page
+    assert "src=" not in page, "one file that needs no other"
