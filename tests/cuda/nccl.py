@@ -4,6 +4,7 @@ import ctypes
 import json
 import os
 import signal
+import statistics
 import struct
 import sys
 import time
@@ -583,6 +584,26 @@ def many(own):
         check(nccl.ncclAllReduce(*args))
     wait(stream)
     return resident_kib() - before
+
+
+def overhead(own):
+    """Host time of an all-reduce of 8 bytes: waited for one by one, and 50 for each wait; in ns."""
+    comm, stream = own.communicator(), new_stream()
+    buffer = Buffer(bytes(8))
+    args = (buffer.address, buffer.address, ctypes.c_size_t(1), INT64, SUM, comm, stream)
+    host_now = ctypes.CDLL(None).ws_host_now_ns
+    host_now.restype = ctypes.c_int64
+    medians = []
+    for calls in (1, 50):
+        samples = []
+        for _ in range(200):
+            begin = host_now()
+            for _ in range(calls):
+                check(nccl.ncclAllReduce(*args))
+            wait(stream)
+            samples.append((host_now() - begin) / calls)
+        medians.append(statistics.median(samples))
+    return medians
 
 
 def start_rank(rank, ranks, scenario, ids, share, answer):
