@@ -43,6 +43,8 @@ const char* last_error() {
 }
 
 std::shared_ptr<Communicator> communicator_of(const void* handle) {
+  // Forked children have the handle, but not the threads behind it.
+  Process::get();
   auto found = handles<Communicator>().find(handle);
   require(found != nullptr, Outcome::kInvalidArgument,
           "no such communicator: it is null, or was destroyed or aborted");

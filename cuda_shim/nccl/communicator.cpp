@@ -423,21 +423,33 @@ void Communicator::look_for_the_gone() {
   const auto lacks = [this](const Call& call, int rank) {
     fail(Outcome::kRemoteError, describe(call.signature) + " lacks " + who_is(rank));
   };
+  // Who is gone posts nothing more: what is looked at after that is its last word.
   for (int rank = 0; collective_ && rank < ranks_; ++rank) {
-    if (collective_post(rank, collective_->number).number != collective_->number && is_gone(rank)) {
+    const std::uint64_t number = collective_->number;
+    if (is_gone(rank) && collective_post(rank, number).number != number) {
       return lacks(collective_->call, rank);
     }
   }
   for (const Arrival& message : messages_) {
-    if (is_gone(message.call.peer)) return lacks(message.call, message.call.peer);
+    const int peer = message.call.peer;
+    if (is_gone(peer) && !is_answered(message)) return lacks(message.call, peer);
   }
+}
+
+bool Communicator::is_answered(const Arrival& message) const {
+  const int peer = message.call.peer;
+  return message.call.signature.operation == Operation::kSend
+             ? board_->channel(rank_, peer).received.load() >= message.number
+             : board_->channel(peer, rank_).sent.load() >= message.number;
 }
 
 void Communicator::fail(Outcome result, const std::string& message) {
   if (state_ != Outcome::kSuccess && state_ != Outcome::kInProgress) return;
   state_ = result;
   message_ = message;
-  say("rank " + std::to_string(rank_) + " of " + std::to_string(ranks_) + ": " + message);
+  const std::string who =
+      ranks_ == 0 ? "" : "rank " + std::to_string(rank_) + " of " + std::to_string(ranks_) + ": ";
+  say(who + message);
   changed_.notify_all();
 }
 

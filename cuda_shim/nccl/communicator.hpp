@@ -130,6 +130,8 @@ class Communicator final : public Listener, public std::enable_shared_from_this<
   void end_messages(std::vector<Ended>& ended);
   std::optional<Ended> ended(Arrival& message);
   void look_for_the_gone();
+  // Whether its other end has done its part.
+  bool is_answered(const Arrival& message) const;
   bool all_agree(const Arrival& arrival);
   VirtualDuration duration_of(const Call& call) const;
   // What the rank has contributed; null where that has no contents.

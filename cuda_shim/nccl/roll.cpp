@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string>
 
 #include "cuda_shim/memory/file_descriptor.hpp"
@@ -23,9 +24,9 @@ RollCalls* map_roll_calls() {
   const std::string path = std::string(folder()) + "/" + kRollCallFile;
   const FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!file.valid() || ftruncate(file.get(), sizeof(RollCalls)) != 0) return nullptr;
-  // Never unmapped: places lie in it.
-  static Mapping mapping;
-  mapping = Mapping(file.get(), sizeof(RollCalls), true);
+  // Never destroyed: places lie in it.
+  static Mapping& mapping =
+      *std::make_unique<Mapping>(file.get(), sizeof(RollCalls), true).release();
   return reinterpret_cast<RollCalls*>(mapping.data());
 }
 

@@ -99,6 +99,9 @@ Timing::Timing(const Machine& machine, std::vector<int> devices)
       const Link& link = machine.link(devices_[i], devices_[j]);
       const bool is_nvlink = link.level == LinkLevel::kNvlink;
       on_switch_ = on_switch_ && is_nvlink;
+      if (slowest_ == nullptr || usable_gb_per_s(gpu, link) < usable_gb_per_s(gpu, *slowest_)) {
+        slowest_ = &link;
+      }
       if (j != (i + 1) % devices_.size()) continue;
       on_nvlink_ = on_nvlink_ && is_nvlink;
       bus_gb_per_s_ = std::min(bus_gb_per_s_, usable_gb_per_s(gpu, link));
@@ -125,7 +128,7 @@ double Timing::microseconds(const Signature& signature) const {
       return ring(signature.operation, bytes * ranks());
     default:
       // Messages between all ranks, or all and one: the busiest rank moves its part of all others.
-      return between(machine_.link(devices_[0], devices_[1]), bytes * (ranks() - 1));
+      return between(*slowest_, bytes * (ranks() - 1));
   }
 }
 

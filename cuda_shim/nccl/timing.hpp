@@ -39,9 +39,10 @@ class Timing {
 
   const Machine& machine_;
   const std::vector<int> devices_;
-  bool on_nvlink_ = true;    // all pairs of neighbours in the ring
-  bool on_switch_ = true;    // and all other pairs
-  double bus_gb_per_s_ = 0;  // of one rank, one direction
+  const Link* slowest_ = nullptr;  // of all pairs; null for one rank
+  bool on_nvlink_ = true;          // all pairs of neighbours in the ring
+  bool on_switch_ = true;          // and all other pairs
+  double bus_gb_per_s_ = 0;        // of one rank, one direction
 };
 
 }  // namespace warpserve::gpu::nccl
