@@ -30,13 +30,12 @@ SMALL_ALL_REDUCE = {ranks: 6600 + 2 * (ranks - 1) * 600 + 1 for ranks in RANKS}
 
 
 def start(
-    warpserve: Warpserve, scenario: str, ranks: int, gpu: str = "h100-sxm:8", **options: Any
+    warpserve: Warpserve, scenario: str, ranks: int, gpu: str = "h100-sxm:8", *options: str
 ) -> Outcome:
     return warpserve.run(
         [sys.executable, CLIENT, scenario, str(ranks)],
-        options=["--gpu", gpu],
+        options=["--gpu", gpu, *options],
         env={"WARPSERVE_CUDA": "13"},
-        **options,
     )
 
 
@@ -193,6 +192,13 @@ def test_time_depends_on_the_links(warpserve: Warpserve, gpu: str, took: int) ->
     assert {told["together"] for told in run(warpserve, "late", 2, gpu)} == {took}
 
 
+def test_time_never_passes_while_a_rank_can_run(warpserve: Warpserve) -> None:
+    done = start(warpserve, "late", 3, "h100-sxm:3", "--audit")
+    assert done.exit_code == 0, done.stderr
+    assert done.session.audit.advances_checked > 0
+    assert done.session.audit.violations == 0
+
+
 # What can't go on
 
 
@@ -212,6 +218,12 @@ def test_a_rank_that_never_comes_stalls_the_session(warpserve: Warpserve) -> Non
     assert done.exit_code == STALLED
     assert done.session.stalled
     assert re.search(r"AllReduce of 3 ranks lacks rank 1 \(process \d+\)$", done.stderr, re.M)
+
+
+def test_a_rank_that_never_joins_stalls_the_session(warpserve: Warpserve) -> None:
+    done = start(warpserve, "absent", 3)
+    assert done.exit_code == STALLED
+    assert re.search(r"Init of 3 ranks lacks rank 1 \(has not joined\)$", done.stderr, re.M)
 
 
 def test_a_message_that_is_never_sent_stalls_the_session(warpserve: Warpserve) -> None:

@@ -15,7 +15,7 @@ CLIENT = Path(__file__).parents[1] / "cuda" / "nccl.py"
 
 def figures() -> Iterator[Figure]:
     """Both figures, of one session."""
-    command = ["warpserve", "run", "--gpu", "h100-sxm:2", "--", sys.executable, CLIENT]
+    command = ["warpserve", "run", "--gpu", "h100-sxm:2", "--", sys.executable, str(CLIENT)]
     done = subprocess.run([*command, "overhead", "2"], check=True, capture_output=True, text=True)
     alone_ns, in_a_row_ns = json.loads(done.stdout)[0]
     what = "all-reduce of 8 bytes over 2 ranks (processes, through ctypes)"

@@ -439,6 +439,13 @@ def missing(own):
     wait(stream)
 
 
+def absent(own):
+    """Rank 1 makes no communicator."""
+    if own.rank == 1:
+        signal.pause()
+    own.communicator()
+
+
 def never_sent(own):
     """Rank 1 waits for a message of rank 0, who waits for a signal."""
     comm, stream = own.communicator(), new_stream()
