@@ -46,6 +46,10 @@ int ws_gpu_catch_up(void* stream);
  * also where this fails. */
 int ws_gpu_enqueue_effect(void* stream, void (*run)(void*), void (*release)(void*), void* data);
 
+/* PyTorch's operators are computed from now on (torch_ops/): else the first kernel that torch
+ * launches is a warning. */
+void ws_gpu_announce_host_operators(void);
+
 #ifdef __cplusplus
 }
 #endif

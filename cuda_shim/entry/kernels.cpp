@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cuda_shim/entry/handles.hpp"
+#include "cuda_shim/entry/host_operators.hpp"
 #include "cuda_shim/memory/memory.hpp"
 
 namespace warpserve::gpu {
@@ -170,6 +171,7 @@ Symbols& registered_symbols() {
 }
 
 Status launch(Stream& stream, const LaunchShape& shape, Error wrong_shape) {
+  check_host_operators();
   const int device = Thread::get().current_device();
   std::uint64_t threads = 1;
   for (int axis = 0; axis < 3; ++axis) {

@@ -2,6 +2,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda_shim/entry/host_operators.hpp"
 #include "cuda_shim/entry/memory.hpp"
 #include "cuda_shim/entry/streams.hpp"
 
@@ -68,4 +69,8 @@ int ws_gpu_enqueue_effect(void* stream, void (*run)(void*), void (*release)(void
   const std::shared_ptr<void> owned(data, release);
   return static_cast<int>(runtime_call(
       [&] { return stream_of(stream)->submit(KernelWork{}, [run, owned] { run(owned.get()); }); }));
+}
+
+void ws_gpu_announce_host_operators() {
+  announce_host_operators();
 }

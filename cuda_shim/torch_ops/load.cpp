@@ -8,6 +8,7 @@
 #include "cuda_shim/torch_ops/outside.hpp"
 #include "cuda_shim/torch_ops/registration.hpp"
 #include "cuda_shim/torch_ops/tally.hpp"
+#include "cuda_shim/warpserve_gpu.h"
 
 using namespace warpserve::torch_ops;
 
@@ -39,6 +40,7 @@ extern "C" {
     if (treatment->execution == Execution::kComputed) ++count;
   }
   watch_other_libraries();
+  ws_gpu_announce_host_operators();
   return count;
 }
 
