@@ -114,6 +114,16 @@ void Communicator::fail_making(const NcclFailure& failure) {
   fail(failure.result(), failure.what());
 }
 
+int Communicator::rank() const {
+  const std::lock_guard lock(mutex_);
+  return rank_;
+}
+
+int Communicator::ranks() const {
+  const std::lock_guard lock(mutex_);
+  return ranks_;
+}
+
 Outcome Communicator::state() {
   Outcome state = Outcome::kSuccess;
   {
@@ -251,7 +261,7 @@ Post Communicator::post_of(Arrival& arrival, std::uint64_t load_bytes, VirtualTi
 void Communicator::post_collective(Arrival arrival, VirtualTime instant) {
   arrival.number = ++collectives_;
   board_->rank(rank_).collectives[parity(arrival.number)] = post_of(arrival, 0, instant);
-  board_->roll().come_to(arrival.number, arrival.call.signature.operation);
+  board_->roll().come_to(1 + arrival.number, name_of(arrival.call.signature.operation));
   const auto all = arrival.number * static_cast<std::uint64_t>(ranks_);
   collective_.emplace(std::move(arrival));
   if (board_->collectives().fetch_add(1) + 1 == all) ring_others();
@@ -271,7 +281,7 @@ void Communicator::post_message(Arrival arrival, std::uint64_t load_bytes, Virtu
     channel.receives[place_of(arrival.number)] = post_of(arrival, load_bytes, instant);
     channel.awaited.store(arrival.number);
   }
-  board_->roll().wait_for(peer, arrival.call.signature.operation);
+  board_->roll().wait_for(peer, name_of(arrival.call.signature.operation));
   messages_.push_back(std::move(arrival));
 }
 

@@ -57,8 +57,9 @@ class Communicator final : public Listener, public std::enable_shared_from_this<
   void fail_making(const NcclFailure& failure);
 
   int ordinal() const { return ordinal_; }
-  int rank() const { return rank_; }
-  int ranks() const { return ranks_; }
+  // 0 of 0 before `join`.
+  int rank() const;
+  int ranks() const;
   bool blocking() const { return blocking_; }
   Outcome state();
   // Of the first failure; "" where there was none. Valid as long as this.
@@ -150,13 +151,13 @@ class Communicator final : public Listener, public std::enable_shared_from_this<
   const int ordinal_;
   const int device_;
   const bool blocking_;
-  // Written by `join`.
-  int rank_ = 0;
-  int ranks_ = 0;
-  std::shared_ptr<Board> board_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  // Written by `join` only.
+  int rank_ = 0;
+  int ranks_ = 0;
+  std::shared_ptr<Board> board_;
   Outcome state_ = Outcome::kInProgress;
   std::string message_;
   bool cancelled_ = false;

@@ -1,6 +1,7 @@
 #include "cuda_shim/nccl/launch.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <thread>
 #include <utility>
@@ -25,6 +26,12 @@ void step(const std::vector<Making>& makings, std::function<void()> Making::* wh
   }
 }
 
+void fail_all(const std::vector<Making>& makings, const NcclFailure& failure) {
+  for (const Making& making : makings) {
+    if (making.made != nullptr) making.made->fail_making(failure);
+  }
+}
+
 void make_all(const std::vector<Making>& makings) {
   try {
     step(makings, &Making::post);
@@ -33,10 +40,12 @@ void make_all(const std::vector<Making>& makings) {
       if (making.made != nullptr) making.made->await_ready();
     }
   } catch (const NcclFailure& failure) {
-    for (const Making& making : makings) {
-      if (making.made != nullptr) making.made->fail_making(failure);
-    }
+    fail_all(makings, failure);
     throw;
+  } catch (const std::exception& error) {
+    const NcclFailure failure(Outcome::kSystemError, error.what());
+    fail_all(makings, failure);
+    throw failure;
   }
 }
 
@@ -45,8 +54,8 @@ void make_in_background(std::vector<Making> makings) {
   std::thread([all = std::move(makings)] {
     try {
       make_all(all);
-    } catch (const NcclFailure& failure) {
-      // Told by fail_making.
+    } catch (const NcclFailure&) {
+      // The communicators have it.
     }
   }).detach();
 }
@@ -145,9 +154,7 @@ void end_group() {
   Group ended = std::exchange(group, {});
   if (ended.failure != Outcome::kSuccess) {
     const NcclFailure failure(ended.failure, "a call of the group has failed, so none was begun");
-    for (const Making& making : ended.makings) {
-      if (making.made != nullptr) making.made->fail_making(failure);
-    }
+    fail_all(ended.makings, failure);
     throw failure;
   }
   if (!ended.makings.empty()) make_now(std::move(ended.makings));

@@ -56,24 +56,24 @@ RollPlace::RollPlace(std::uint32_t number, int rank) {
   if (calls == nullptr || number == 0) return;
   call_ = &(*calls)[number - 1];
   place_ = &call_->places[static_cast<std::size_t>(rank)];
-  place_->steps.store(0);
   place_->peer.store(kNobody);
+  come_to(1, "Init");
   place_->pid.store(static_cast<std::uint32_t>(getpid()));
 }
 
-void RollPlace::say(Operation operation) {
-  std::strncpy(place_->step, name_of(operation), sizeof(place_->step) - 1);
+void RollPlace::say(const char* what) {
+  std::strncpy(place_->step, what, sizeof(place_->step) - 1);
 }
 
-void RollPlace::come_to(std::uint64_t step, Operation operation) {
+void RollPlace::come_to(std::uint64_t step, const char* what) {
   if (place_ == nullptr) return;
-  say(operation);
+  say(what);
   place_->steps.store(static_cast<std::uint32_t>(step));
 }
 
-void RollPlace::wait_for(int peer, Operation operation) {
+void RollPlace::wait_for(int peer, const char* what) {
   if (place_ == nullptr) return;
-  say(operation);
+  say(what);
   place_->peer.store(peer);
 }
 
@@ -87,6 +87,7 @@ void RollPlace::leave() {
   place_->pid.store(0);
   const auto has_left = [](const RollCallPlace& place) { return place.pid.load() == 0; };
   if (std::all_of(call_->places.begin(), call_->places.begin() + call_->size.load(), has_left)) {
+    for (RollCallPlace& place : call_->places) place.steps.store(0);
     call_->size.store(0);
   }
   call_ = nullptr;

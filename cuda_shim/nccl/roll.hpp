@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include "cuda_shim/nccl/types.hpp"
 #include "timekeeper/shared/roll_call.hpp"
 
 namespace warpserve::gpu::nccl {
@@ -14,21 +13,21 @@ std::uint32_t open_roll(int ranks);
 // One in which nobody has a place.
 void close_roll(std::uint32_t number);
 
-// One rank's place in it.
+// One rank's place in it. Its first step is to have joined. `what` is a short word.
 class RollPlace {
  public:
   RollPlace() = default;
   // `number` of open_roll.
   RollPlace(std::uint32_t number, int rank);
 
-  void come_to(std::uint64_t step, Operation operation);
-  void wait_for(int peer, Operation operation);
+  void come_to(std::uint64_t step, const char* what);
+  void wait_for(int peer, const char* what);
   void wait_for_nobody();
   // The last to leave frees the roll call.
   void leave();
 
  private:
-  void say(Operation operation);
+  void say(const char* what);
 
   RollCall* call_ = nullptr;
   RollCallPlace* place_ = nullptr;

@@ -19,8 +19,9 @@ std::span<const RollCallPlace> places(const RollCall& call) {
 
 std::string name(std::span<const RollCallPlace> all, std::size_t rank) {
   const std::uint32_t pid = all[rank].pid.load();
+  const char* const absent = all[rank].steps.load() == 0 ? " (has not joined)" : " (has left)";
   return "rank " + std::to_string(rank) +
-         (pid == 0 ? " (has left)" : " (process " + std::to_string(pid) + ")");
+         (pid == 0 ? absent : " (process " + std::to_string(pid) + ")");
 }
 
 std::string step(const RollCallPlace& place) {

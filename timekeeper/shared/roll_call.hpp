@@ -20,8 +20,8 @@ inline constexpr std::size_t kRollCallPlaces = 64;
 inline constexpr std::int32_t kNobody = -1;
 
 struct RollCallPlace {
-  SharedAtomic<std::uint32_t> pid;    // 0: has left
-  SharedAtomic<std::uint32_t> steps;  // that it has come to; who is behind is waited for
+  SharedAtomic<std::uint32_t> pid;    // 0: has not joined, or has left
+  SharedAtomic<std::uint32_t> steps;  // 0: has not joined; who is behind others is waited for
   SharedAtomic<std::int32_t> peer;    // the only one that it waits for, or kNobody
   char step[20];                      // what it waits in, NUL-terminated
 };
