@@ -29,7 +29,7 @@ Stack host_arguments(const Call& call, const Stack& arguments, Operands& operand
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const c10::IValue& value = arguments[i];
     if (i == call.treatment.generator) {
-      host.emplace_back(host_generator(value, call.device));
+      host.emplace_back(call.capturing ? captured_generator() : host_generator(value, call.device));
     } else if (is_gpu(value)) {
       host.emplace_back(c10::Device(c10::kCPU));
     } else {

@@ -14,7 +14,8 @@ using torch::jit::Stack;
 struct Call {
   const c10::OperatorHandle& op;
   const Treatment& treatment;
-  c10::Device device;  // where results are put; the current one
+  c10::Device device;      // where results are put; the current one
+  bool capturing = false;  // its stream captures
 };
 
 // Here and now: `stack` holds the arguments, and then the results. Errors of the CPU's kernel are

@@ -3,6 +3,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 
@@ -29,6 +30,11 @@ at::Generator host_generator(const c10::IValue& given, c10::Device device) {
   const std::uint64_t offset = generator.get_offset();
   generator.set_offset(offset + kOffsetStep);
   return at::detail::createCPUGenerator(mixed(generator.current_seed() + mixed(offset)));
+}
+
+at::Generator captured_generator() {
+  static std::atomic<std::uint64_t> count = 0;
+  return at::detail::createCPUGenerator(mixed(~++count));
 }
 
 }  // namespace warpserve::torch_ops

@@ -10,4 +10,8 @@ namespace warpserve::torch_ops {
 // argument of the operator: nothing means the default generator of the device.
 at::Generator host_generator(const c10::IValue& given, c10::Device device);
 
+// The same while a stream captures, when nobody may ask for the GPU's state: one that a graph goes
+// on with from replay to replay, and that does not depend on the seed.
+at::Generator captured_generator();
+
 }  // namespace warpserve::torch_ops

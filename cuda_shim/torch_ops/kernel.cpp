@@ -77,14 +77,13 @@ void HostKernel::compute_on_host(const c10::OperatorHandle& op, c10::DispatchKey
   const c10::DeviceGuard guard(*placed.device);
   if (waits_for_stream(stack, op.schema(), treatment_.waits)) wait_for(*placed.device);
   void* const stream = current_stream(*placed.device);
-  const Call call{op, treatment_, *placed.device};
+  const int progress = ws_gpu_progress(stream);
+  const Call call{op, treatment_, *placed.device, progress == WS_GPU_CAPTURING};
   try {
-    switch (ws_gpu_progress(stream)) {
-      case WS_GPU_UP_TO_DATE:
-        compute(call, stack);
-        break;
-      default:
-        compute_in_order(call, stream, stack);
+    if (progress == WS_GPU_UP_TO_DATE) {
+      compute(call, stack);
+    } else {
+      compute_in_order(call, stream, stack);
     }
   } catch (const c10::NotImplementedError&) {
     call_cuda(op, keys, Placement::kControl, stack);

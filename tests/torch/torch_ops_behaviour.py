@@ -119,13 +119,17 @@ def check_graphs():
         copy = torch.empty_like(doubled, dtype=torch.float32)
         copy.copy_(doubled)
         chosen = torch.cat([copy, doubled])[counter.clamp(max=2).long()]
+        random = torch.rand(4, device="cuda")
     assert counter.tolist() == [0, 0, 0]
+    drawn = set()
     for step in (1, 2, 3):
         graph.replay()
         torch.cuda.synchronize()
         assert counter.tolist() == [step] * 3
         assert copy.tolist() == [2.0 * step] * 3
         assert chosen.tolist() == [2.0 * step] * 3
+        drawn.update(random.tolist())
+    assert len(drawn) == 12
 
 
 def check_order():
