@@ -6,7 +6,11 @@ using namespace warpserve::gpu;
 namespace {
 
 constexpr std::uint32_t kPinnedAllocation = 1;
+// Of CUmemLocationType.
 constexpr std::uint32_t kDeviceLocation = 1;
+constexpr std::uint32_t kHostLocation = 2;
+constexpr std::uint32_t kHostNumaLocation = 3;
+constexpr int kHostNumaId = 134;               // of CUdevice_attribute
 constexpr std::uint32_t kPosixDescriptor = 1;  // of CUmemAllocationHandleType
 
 // CUmemAllocationProp.
@@ -40,7 +44,21 @@ PhysicalId known(std::uint64_t handle) {
   return {handle};
 }
 
+bool is_numa_node(std::int32_t id) {
+  Process& process = Process::get();
+  for (int device = 0; device < process.device_count(); ++device) {
+    if (process.attribute(kHostNumaId, device) == id) return true;
+  }
+  return id == 0;
+}
+
+// kNoDevice for the host.
 int physical_device(std::uint32_t location_type, std::int32_t location_id) {
+  if (location_type == kHostLocation) return kNoDevice;
+  if (location_type == kHostNumaLocation) {
+    require(is_numa_node(location_id), Error::kInvalidDevice);
+    return kNoDevice;
+  }
   require(location_type == kDeviceLocation);
   return Process::get().device(location_id).physical;
 }
@@ -73,8 +91,8 @@ std::uint32_t cuMemCreate(std::uint64_t* handle, std::uint64_t bytes, const void
     require(handle != nullptr && flags == 0);
     const AllocationProperties& asked = checked(properties);
     require((asked.handle_types & ~kPosixDescriptor) == 0, Error::kNotSupported);
-    Process::get().device(asked.location_id).open();
     const int device = physical_device(asked.location_type, asked.location_id);
+    if (device != kNoDevice) Process::get().device(asked.location_id).open();
     *handle = value_of(memory().create(device, bytes, asked.handle_types != 0)).value;
   });
 }
@@ -141,8 +159,8 @@ std::uint32_t cuMemGetAllocationPropertiesFromHandle(void* properties, std::uint
     *static_cast<AllocationProperties*>(properties) = {
         .type = kPinnedAllocation,
         .handle_types = info.exportable ? kPosixDescriptor : 0,
-        .location_type = kDeviceLocation,
-        .location_id = ordinal_of(info.device)};
+        .location_type = info.device == kNoDevice ? kHostLocation : kDeviceLocation,
+        .location_id = info.device == kNoDevice ? 0 : ordinal_of(info.device)};
   });
 }
 

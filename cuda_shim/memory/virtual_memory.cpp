@@ -41,8 +41,15 @@ int protection_of(Access access) {
 }  // namespace
 
 struct VirtualMemory::Physical {
-  Physical(DeviceSpace& of_device, PhysicalId known_as, std::uint64_t size, Residency of_contents)
-      : space(of_device), id(known_as), bytes(size), residency(of_contents) {}
+  // `of_device` kNoDevice: of the host.
+  Physical(State& state, int of_device, PhysicalId known_as, std::uint64_t size,
+           Residency of_contents)
+      : account(state.account),
+        space(state.device(std::max(of_device, 0)).space),
+        at_host(of_device == kNoDevice),
+        id(known_as),
+        bytes(size),
+        residency(of_contents) {}
   Physical(const Physical&) = delete;
   Physical& operator=(const Physical&) = delete;
   ~Physical() {
@@ -50,14 +57,23 @@ struct VirtualMemory::Physical {
       if (residency == Residency::kControl) punch_hole(space.file_range(addresses), bytes);
       space.give_addresses(addresses, bytes);
     }
-    if (counted) space.give_back(bytes);
+    if (!counted) return;
+    if (at_host) {
+      account.give_back(kHostColumn, bytes);
+    } else {
+      space.give_back(bytes);
+    }
   }
+
+  int device() const { return at_host ? kNoDevice : space.device(); }
 
   FileRange file_range() const {
     return file.valid() ? FileRange{file.get(), 0} : space.file_range(addresses);
   }
 
+  Account& account;
   DeviceSpace& space;
+  const bool at_host;
   const PhysicalId id;
   const std::uint64_t bytes;
   const Residency residency;
@@ -104,15 +120,18 @@ MemoryStatus VirtualMemory::free_reservation(Address address, std::uint64_t byte
 
 Result<PhysicalId> VirtualMemory::create(int device, std::uint64_t bytes, bool exportable) {
   const std::lock_guard lock(state_.mutex);
-  if (!state_.has_device(device)) return MemoryStatus::kInvalidDevice;
+  const bool at_host = device == kNoDevice;
+  if (!at_host && !state_.has_device(device)) return MemoryStatus::kInvalidDevice;
   if (bytes == 0 || bytes % granularity_bytes() != 0) return MemoryStatus::kInvalidValue;
-  DeviceSpace& space = state_.device(device).space;
   const auto physical =
-      std::make_shared<Physical>(space, PhysicalId{next_++}, bytes, state_.residency_for(bytes));
-  if (!space.charge(bytes)) return MemoryStatus::kOutOfMemory;
-  physical->counted = true;
-  if (exportable) {
-    physical->exportable = true;
+      std::make_shared<Physical>(state_, device, PhysicalId{next_++}, bytes,
+                                 at_host ? Residency::kControl : state_.residency_for(bytes));
+  physical->counted =
+      at_host ? state_.account.charge(kHostColumn, bytes, state_.options.host_memory_bytes)
+              : physical->space.charge(bytes);
+  if (!physical->counted) return MemoryStatus::kOutOfMemory;
+  physical->exportable = exportable;
+  if (exportable || at_host) {
     physical->file = FileDescriptor(memfd_create("warpserve-gpu-physical", MFD_CLOEXEC));
     const ExportRecord record{.bytes = bytes, .device = device, .residency = physical->residency};
     const int fd = physical->file.get();
@@ -121,7 +140,7 @@ Result<PhysicalId> VirtualMemory::create(int device, std::uint64_t bytes, bool e
       return MemoryStatus::kOutOfMemory;
     }
   } else {
-    physical->addresses = space.take_addresses(bytes);
+    physical->addresses = physical->space.take_addresses(bytes);
     if (physical->addresses == 0) return MemoryStatus::kOutOfMemory;
   }
   handles_.emplace(physical->id, Handle{physical, 1});
@@ -152,7 +171,7 @@ Result<PhysicalInfo> VirtualMemory::info(PhysicalId physical) const {
   const auto found = handles_.find(physical);
   if (found == handles_.end()) return MemoryStatus::kInvalidHandle;
   const Physical& memory = *found->second.physical;
-  return PhysicalInfo{memory.space.device(), memory.bytes, memory.exportable, memory.residency};
+  return PhysicalInfo{memory.device(), memory.bytes, memory.exportable, memory.residency};
 }
 
 MemoryStatus VirtualMemory::map(Address address, std::uint64_t bytes, PhysicalId physical) {
@@ -165,7 +184,7 @@ MemoryStatus VirtualMemory::map(Address address, std::uint64_t bytes, PhysicalId
     return MemoryStatus::kInvalidValue;
   }
   Allocation& allocation = state_.directory.add(address, bytes, MemoryKind::kMapped,
-                                                memory->space.device(), memory->residency);
+                                                memory->device(), memory->residency);
   allocation.owner = physical.value;
   allocation.accessible = false;
   mappings_.emplace(address, Mapping{memory, {}});
@@ -184,11 +203,12 @@ MemoryStatus VirtualMemory::unmap(Address address, std::uint64_t bytes) {
 MemoryStatus VirtualMemory::set_access(Address address, std::uint64_t bytes, int device,
                                        Access access) {
   const std::lock_guard lock(state_.mutex);
-  if (!state_.has_device(device)) return MemoryStatus::kInvalidDevice;
+  if (device != kNoDevice && !state_.has_device(device)) return MemoryStatus::kInvalidDevice;
   if (!whole_mappings(address, bytes)) return MemoryStatus::kInvalidValue;
   for (auto it = mappings_.find(address); it != mappings_.end() && it->first < address + bytes;
        ++it) {
     auto& [physical, by_device] = it->second;
+    if (device == kNoDevice && !physical->at_host) return MemoryStatus::kInvalidValue;
     by_device[device] = access;
     const Access widest =
         std::max_element(by_device.begin(), by_device.end(), [](const auto& a, const auto& b) {
@@ -207,7 +227,7 @@ MemoryStatus VirtualMemory::set_access(Address address, std::uint64_t bytes, int
 
 Result<Access> VirtualMemory::access(Address address, int device) const {
   const std::shared_lock lock(state_.mutex);
-  if (!state_.has_device(device)) return MemoryStatus::kInvalidDevice;
+  if (device != kNoDevice && !state_.has_device(device)) return MemoryStatus::kInvalidDevice;
   const Allocation* const found = state_.directory.find(address);
   if (found == nullptr || found->kind != MemoryKind::kMapped) return MemoryStatus::kInvalidValue;
   const auto& by_device = mappings_.at(found->base).access;
@@ -239,9 +259,11 @@ Result<PhysicalId> VirtualMemory::import_descriptor(int descriptor) {
     return MemoryStatus::kInvalidValue;
   }
   const std::lock_guard lock(state_.mutex);
-  if (!state_.has_device(record.device)) return MemoryStatus::kInvalidDevice;
-  const auto physical = std::make_shared<Physical>(
-      state_.device(record.device).space, PhysicalId{next_++}, record.bytes, record.residency);
+  if (record.device != kNoDevice && !state_.has_device(record.device)) {
+    return MemoryStatus::kInvalidDevice;
+  }
+  const auto physical = std::make_shared<Physical>(state_, record.device, PhysicalId{next_++},
+                                                   record.bytes, record.residency);
   physical->exportable = true;
   physical->file = std::move(file);
   handles_.emplace(physical->id, Handle{physical, 1});
@@ -275,11 +297,10 @@ void VirtualMemory::unmap_one(std::map<Address, Mapping>::iterator mapping) {
 void VirtualMemory::reset(int device) {
   for (auto it = mappings_.begin(); it != mappings_.end();) {
     const auto mapping = it++;
-    if (mapping->second.physical->space.device() == device) unmap_one(mapping);
+    if (mapping->second.physical->device() == device) unmap_one(mapping);
   }
-  std::erase_if(handles_, [device](const auto& entry) {
-    return entry.second.physical->space.device() == device;
-  });
+  std::erase_if(handles_,
+                [device](const auto& entry) { return entry.second.physical->device() == device; });
 }
 
 }  // namespace warpserve::gpu

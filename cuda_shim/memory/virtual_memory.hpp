@@ -43,6 +43,7 @@ class VirtualMemory {
   // A whole reservation, in which nothing is mapped.
   MemoryStatus free_reservation(Address address, std::uint64_t bytes);
 
+  // `device` kNoDevice: memory of the host, which counts as pinned.
   Result<PhysicalId> create(int device, std::uint64_t bytes, bool exportable = false);
   // One use of the handle less. The memory stays as long as it is mapped.
   MemoryStatus release(PhysicalId physical);
@@ -55,7 +56,7 @@ class VirtualMemory {
   MemoryStatus map(Address address, std::uint64_t bytes, PhysicalId physical);
   // A range of whole mappings.
   MemoryStatus unmap(Address address, std::uint64_t bytes);
-  // For a range of whole mappings.
+  // For a range of whole mappings. `device` kNoDevice: the host's access to its own memory.
   MemoryStatus set_access(Address address, std::uint64_t bytes, int device, Access access);
   Result<Access> access(Address address, int device) const;
 

@@ -50,7 +50,10 @@ class Fuzz:
         self.gone = []  # addresses that were freed
         self.streams, self.events = {}, {}  # handle: device
         self.recorded = set()
-        self.graphs, self.executables = set(), set()
+        self.graphs, self.executables = (
+            {},
+            {},
+        )  # as sets, in order of creation: addresses are random
         self.dead = {"stream": [], "event": [], "graph": [], "executable": []}
         self.last_error = OK
         self.codes = Counter()
@@ -72,7 +75,7 @@ class Fuzz:
         """A living handle, a dead one, or a stranger's; and whether it lives."""
         choice = self.random.random()
         if choice < 0.7 and living:
-            return self.random.choice(sorted(living)), True
+            return self.random.choice(list(living)), True
         dead = [handle for handle in self.dead[kind] if handle not in living]
         if choice < 0.9 and dead:
             return self.random.choice(dead), False
@@ -109,7 +112,7 @@ class Fuzz:
     def call_free(self):
         choice = self.random.random()
         if choice < 0.5 and self.memory:
-            address = self.random.choice(sorted(self.memory))
+            address = self.random.choice(list(self.memory))
             size, kind = self.memory.pop(address)
             self.gone.append(address)
             right, wrong = ("cudaFree", "cudaFreeHost")[:: 1 if kind == "device" else -1]
@@ -129,7 +132,7 @@ class Fuzz:
 
     def call_free_in_order(self):
         stream, lives = self.pick_stream()
-        on_device = sorted(at for at, (_, kind) in self.memory.items() if kind == "device")
+        on_device = [at for at, (_, kind) in self.memory.items() if kind == "device"]
         if not on_device:
             return
         address = self.random.choice(on_device)
@@ -142,7 +145,7 @@ class Fuzz:
         del self.memory[address]
 
     def call_memset(self):
-        on_device = sorted(at for at, (_, kind) in self.memory.items() if kind == "device")
+        on_device = [at for at, (_, kind) in self.memory.items() if kind == "device"]
         if not on_device:
             return
         address = self.random.choice(on_device)
@@ -155,7 +158,7 @@ class Fuzz:
     def call_copy(self):
         if not self.memory:
             return
-        to, source = (self.random.choice(sorted(self.memory)) for _ in range(2))
+        to, source = (self.random.choice(list(self.memory)) for _ in range(2))
         room = min(self.memory[to][0], self.memory[source][0], 1 << 20)
         count = self.random.randint(1, room)
         self.expect("cudaMemcpy", OK, to, source, count, 4)
@@ -201,7 +204,9 @@ class Fuzz:
         self.expect("cudaStreamSynchronize", OK if lives else INVALID_HANDLE, stream)
         self.expect("cudaStreamQuery", OK if lives else INVALID_HANDLE, stream)
         event, lives = self.pick(self.events, "event")
-        self.expect("cudaEventQuery", OK if lives else INVALID_HANDLE, event)
+        expected = OK if lives else INVALID_HANDLE
+        self.expect("cudaEventSynchronize", expected, ctypes.c_void_p(event))
+        self.expect("cudaEventQuery", expected, event)
 
     def call_record(self):
         stream, stream_lives = self.pick_stream()
@@ -227,16 +232,16 @@ class Fuzz:
     # Graphs and kernels
 
     def call_graph(self):
-        self.graphs.add(self.made("cudaGraphCreate", 0))
+        self.graphs[self.made("cudaGraphCreate", 0)] = True
         graph, lives = self.pick(self.graphs, "graph")
         executable = ctypes.c_void_p()
         expected = OK if lives else INVALID_VALUE
         self.expect("cudaGraphInstantiate", expected, ctypes.byref(executable), graph, 0)
         if lives:
-            self.executables.add(executable.value)
+            self.executables[executable.value] = True
         self.expect("cudaGraphDestroy", expected, graph)
         if lives:
-            self.graphs.discard(graph)
+            del self.graphs[graph]
             self.dead["graph"].append(graph)
             self.expect("cudaGraphDestroy", INVALID_VALUE, graph)
 
@@ -249,7 +254,7 @@ class Fuzz:
             self.expect("cudaGraphLaunch", expected, executable, stream)
         if lives and self.random.random() < 0.5:
             self.expect("cudaGraphExecDestroy", OK, executable)
-            self.executables.discard(executable)
+            del self.executables[executable]
             self.dead["executable"].append(executable)
 
     def call_end_no_capture(self):
