@@ -166,7 +166,64 @@ def test_memory_through_the_driver(warpserve: Warpserve) -> None:
     }
 
 
+def test_events_values_and_graph_memory(warpserve: Warpserve) -> None:
+    """Between streams and processes, each at its instant."""
+    told = json.loads(run(warpserve, sys.executable, PROGRAMS / "sharing.py").stdout)
+    assert told == {
+        "events": {
+            "child": {"not_ready": 600, "waited_ms": 100},
+            "both_ms": 103,
+            "value_ms": 103,
+            "own": 400,
+            "destroyed": 400,
+        },
+        "values": {
+            "ends": [[600, 2], [600, 2], [600, 2], [0, 0]],
+            "misaligned": 1,
+            "compute": 801,
+        },
+        "graphs": {
+            "early": 1,
+            "used_gib": 1,
+            "left": True,
+            "read": [7, 7, 7, 7],
+            "freed": [0, 1],
+            "gone": True,
+        },
+        "populating": {"locked": 0, "resident_below_1_gib": True},
+    }
+
+
 # Roads
+
+
+def test_what_broke_other_interposers(warpserve: Warpserve) -> None:
+    told = json.loads(run(warpserve, sys.executable, PROGRAMS / "hami.py").stdout)
+    assert told == {
+        "before_init": -3,
+        "device": [0] * 8,
+        "device_shared": [0] * 9,
+        "fabric": 801,
+        "host": [0] * 9,
+        "host_numa": [0] * 10,
+        "peers": {
+            "can_access": [1, 1, 0, -101],
+            "driver": [1, 1, 0, -101],
+            "attributes": [0, 1, 1, 1],
+            "enable": 0,
+            "enable_again": 704,
+        },
+        "wrong_devices": {
+            "get": [0, 1, -101, -101],
+            "attribute": [9, -101, -101],
+            "retain": 101,
+            "memory": [101, 101],
+            "numa_node": 101,
+        },
+        "multicast": 1,
+        "fabric_supported": 1,
+        "host_numa_supported": 1,
+    }
 
 
 def test_all_roads_lead_to_the_virtual_gpu(warpserve: Warpserve, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 
 #include "cuda_shim/entry/driver.hpp"
 #include "cuda_shim/entry/memory.hpp"
+#include "cuda_shim/entry/streams.hpp"
 
 using namespace warpserve::gpu;
 
@@ -40,4 +41,20 @@ std::uint32_t cuIpcOpenMemHandle_v2(std::uint64_t* address,
 
 std::uint32_t cuIpcCloseMemHandle(std::uint64_t address) {
   return driver_call([&] { expect(process_memory().ipc().close(address)); });
+}
+
+std::uint32_t cuIpcGetEventHandle(void* handle, void* event) {
+  return driver_call([&] {
+    require(handle != nullptr);
+    const IpcEventHandle made = ipc_handle_of(event);
+    std::memcpy(handle, made.data(), made.size());
+  });
+}
+
+std::uint32_t cuIpcOpenEventHandle(void** event,
+                                   warpserve::cuda_shim::abi::CUipcEventHandle handle) {
+  return driver_call([&] {
+    require(event != nullptr);
+    *event = open_event(std::bit_cast<IpcEventHandle>(handle));
+  });
 }

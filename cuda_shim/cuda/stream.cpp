@@ -4,27 +4,11 @@
 #include "cuda_shim/entry/graphs.hpp"
 #include "cuda_shim/entry/memory.hpp"
 #include "cuda_shim/entry/streams.hpp"
+#include "cuda_shim/entry/value_waits.hpp"
 
 using namespace warpserve::gpu;
 
 namespace {
-
-// At its place in the stream; takes no time.
-template <class Value>
-Status write_value(Stream& stream, Address address, Value value) {
-  require(address % sizeof(Value) == 0);
-  std::vector<FillPlan> halves;
-  for (std::size_t i = 0; i < sizeof(Value) / sizeof(std::uint32_t); ++i) {
-    const auto half = static_cast<std::uint32_t>(std::uint64_t{value} >> (32 * i));
-    halves.push_back(value_of(process_memory().copies().plan_fill({.to = address + i * sizeof(half),
-                                                                   .value = half,
-                                                                   .element_bytes = sizeof(half),
-                                                                   .elements = 1})));
-  }
-  return stream.submit(EmptyWork(), [halves] {
-    for (const FillPlan& half : halves) half.move();
-  });
-}
 
 using Callback = void (*)(void* stream, std::uint32_t error, void* data);
 
@@ -156,18 +140,38 @@ DRIVER_STREAM_CALL(cuStreamAttachMemAsync, cuStreamAttachMemAsync_ptsz,
                    require(pointer != 0);
                    return stream_of(stream, kDefaultStream)->submit(EmptyWork());)
 
+DRIVER_STREAM_CALL(cuStreamWaitValue32, cuStreamWaitValue32_ptsz,
+                   (void* stream, std::uint64_t address, std::uint32_t value, std::uint32_t flags),
+                   return wait_for_value(*stream_of(stream, kDefaultStream), address, value,
+                                         flags);)
+
+DRIVER_STREAM_CALL(cuStreamWaitValue32_v2, cuStreamWaitValue32_v2_ptsz,
+                   (void* stream, std::uint64_t address, std::uint32_t value, std::uint32_t flags),
+                   return wait_for_value(*stream_of(stream, kDefaultStream), address, value,
+                                         flags);)
+
+DRIVER_STREAM_CALL(cuStreamWaitValue64, cuStreamWaitValue64_ptsz,
+                   (void* stream, std::uint64_t address, std::uint64_t value, std::uint32_t flags),
+                   return wait_for_value(*stream_of(stream, kDefaultStream), address, value,
+                                         flags);)
+
+DRIVER_STREAM_CALL(cuStreamWaitValue64_v2, cuStreamWaitValue64_v2_ptsz,
+                   (void* stream, std::uint64_t address, std::uint64_t value, std::uint32_t flags),
+                   return wait_for_value(*stream_of(stream, kDefaultStream), address, value,
+                                         flags);)
+
 DRIVER_STREAM_CALL(cuStreamWriteValue32, cuStreamWriteValue32_ptsz,
-                   (void* stream, std::uint64_t address, std::uint32_t value, std::uint32_t),
-                   return write_value(*stream_of(stream, kDefaultStream), address, value);)
+                   (void* stream, std::uint64_t address, std::uint32_t value, std::uint32_t flags),
+                   return write_value(*stream_of(stream, kDefaultStream), address, value, flags);)
 
 DRIVER_STREAM_CALL(cuStreamWriteValue32_v2, cuStreamWriteValue32_v2_ptsz,
-                   (void* stream, std::uint64_t address, std::uint32_t value, std::uint32_t),
-                   return write_value(*stream_of(stream, kDefaultStream), address, value);)
+                   (void* stream, std::uint64_t address, std::uint32_t value, std::uint32_t flags),
+                   return write_value(*stream_of(stream, kDefaultStream), address, value, flags);)
 
 DRIVER_STREAM_CALL(cuStreamWriteValue64, cuStreamWriteValue64_ptsz,
-                   (void* stream, std::uint64_t address, std::uint64_t value, std::uint32_t),
-                   return write_value(*stream_of(stream, kDefaultStream), address, value);)
+                   (void* stream, std::uint64_t address, std::uint64_t value, std::uint32_t flags),
+                   return write_value(*stream_of(stream, kDefaultStream), address, value, flags);)
 
 DRIVER_STREAM_CALL(cuStreamWriteValue64_v2, cuStreamWriteValue64_v2_ptsz,
-                   (void* stream, std::uint64_t address, std::uint64_t value, std::uint32_t),
-                   return write_value(*stream_of(stream, kDefaultStream), address, value);)
+                   (void* stream, std::uint64_t address, std::uint64_t value, std::uint32_t flags),
+                   return write_value(*stream_of(stream, kDefaultStream), address, value, flags);)

@@ -3,6 +3,7 @@
 
 #include "cuda_shim/entry/memory.hpp"
 #include "cuda_shim/entry/runtime.hpp"
+#include "cuda_shim/entry/streams.hpp"
 
 using namespace warpserve::gpu;
 
@@ -26,4 +27,20 @@ std::uint32_t cudaIpcOpenMemHandle(void** address,
 
 std::uint32_t cudaIpcCloseMemHandle(void* address) {
   return runtime_call([&] { expect(process_memory().ipc().close(address_of(address))); });
+}
+
+std::uint32_t cudaIpcGetEventHandle(void* handle, void* event) {
+  return runtime_call([&] {
+    require(handle != nullptr);
+    const IpcEventHandle made = ipc_handle_of(event);
+    std::memcpy(handle, made.data(), made.size());
+  });
+}
+
+std::uint32_t cudaIpcOpenEventHandle(void** event,
+                                     warpserve::cuda_shim::abi::cudaIpcEventHandle_t handle) {
+  return runtime_call([&] {
+    require(event != nullptr);
+    *event = open_event(std::bit_cast<IpcEventHandle>(handle));
+  });
 }

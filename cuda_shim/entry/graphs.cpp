@@ -121,6 +121,7 @@ std::uint32_t node_type(const Work& work) {
     std::uint32_t operator()(const EmptyWork&) const { return 5; }
     std::uint32_t operator()(const EventWaitWork&) const { return 6; }
     std::uint32_t operator()(const EventRecordWork&) const { return 7; }
+    std::uint32_t operator()(const MemoryWork& work) const { return work.frees ? 11 : 10; }
     // A collective: kernels, to who asks.
     std::uint32_t operator()(const PendingWork&) const { return 0; }
   };

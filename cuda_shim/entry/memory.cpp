@@ -1,5 +1,6 @@
 #include "cuda_shim/entry/memory.hpp"
 
+#include "cuda_shim/entry/graph_memory.hpp"
 #include "cuda_shim/entry/handles.hpp"
 #include "cuda_shim/entry/streams.hpp"
 #include "cuda_shim/time/capture.hpp"
@@ -127,7 +128,7 @@ void free_memory(Address address) {
     require(Process::get().device(ordinal).time.synchronize() == Status::kOk,
             Error::kCaptureUnsupported);
   }
-  expect(process_memory().free(address));
+  if (!free_graph_memory(address)) expect(process_memory().free(address));
 }
 
 void free_pinned(Address address) {

@@ -1,5 +1,6 @@
 #include "cuda_shim/entry/pools.hpp"
 
+#include "cuda_shim/entry/graph_memory.hpp"
 #include "cuda_shim/entry/streams.hpp"
 
 namespace warpserve::gpu {
@@ -19,9 +20,8 @@ enum PoolAttribute : std::uint32_t {
   kUsedHigh = 8,
 };
 
-// A graph that owns an allocation is not modelled.
-void refuse_captured(const Stream& stream) {
-  require(stream.capture_info().state == CaptureState::kNone, Error::kNotSupported);
+bool captures(const Stream& stream) {
+  return stream.capture_info().state != CaptureState::kNone;
 }
 
 }  // namespace
@@ -48,14 +48,15 @@ Address allocate_in_order(Stream& stream, std::uint64_t bytes) {
 }
 
 Address allocate_in_order(Stream& stream, std::uint64_t bytes, PoolId pool) {
-  refuse_captured(stream);
-  return value_of(process_memory().pools().allocate(pool, bytes));
+  const Address address = value_of(process_memory().pools().allocate(pool, bytes));
+  if (captures(stream)) submit_allocation(stream, address);
+  return address;
 }
 
 void free_in_order(Stream& stream, Address address) {
-  refuse_captured(stream);
   if (address == 0) return;
-  expect(process_memory().free(address));
+  if (captures(stream)) return submit_free(stream, address);
+  if (!free_graph_memory(address)) expect(process_memory().free(address));
 }
 
 void get_pool_attribute(PoolId pool, std::uint32_t attribute, void* value) {

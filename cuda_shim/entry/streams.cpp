@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cuda_shim/entry/handles.hpp"
+#include "cuda_shim/entry/memory.hpp"
 
 namespace warpserve::gpu {
 namespace {
@@ -70,8 +71,26 @@ void* create_event(std::uint32_t flags) {
                              .blocking_sync = (flags & kEventBlockingSync) != 0};
   require(!options.interprocess || !options.timing);
   Device& device = current_device();
+  auto shared = options.interprocess ? make_shared_event(device.physical) : nullptr;
   return handles<DeviceEvent>().add(std::make_shared<DeviceEvent>(
-      DeviceEvent{device.ordinal, device.time.create_event(options)}));
+      DeviceEvent{device.ordinal, device.time.create_event(options, shared), shared}));
+}
+
+IpcEventHandle ipc_handle_of(void* event) {
+  const DeviceEvent found = find_event(event);
+  require(found.shared != nullptr, Error::kInvalidHandle);
+  return found.shared->handle();
+}
+
+void* open_event(const IpcEventHandle& handle) {
+  auto shared = open_shared_event(handle);
+  const int ordinal = ordinal_of(shared->physical_device());
+  require(ordinal >= 0, Error::kInvalidDevice);
+  Device& device = Process::get().device(ordinal);
+  device.open();
+  constexpr EventOptions kOptions{.timing = false, .interprocess = true};
+  return handles<DeviceEvent>().add(std::make_shared<DeviceEvent>(
+      DeviceEvent{ordinal, device.time.create_event(kOptions, shared), shared}));
 }
 
 void destroy_event(void* handle) {

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cuda_shim/entry/call.hpp"
+#include "cuda_shim/entry/shared_events.hpp"
 #include "cuda_shim/time/event.hpp"
 #include "cuda_shim/time/stream.hpp"
 
@@ -31,6 +32,7 @@ inline constexpr int kGreatestPriority = -5;
 struct DeviceEvent {
   int device;
   std::shared_ptr<Event> event;
+  std::shared_ptr<SharedEvent> shared;  // with kEventInterprocess
 };
 
 inline constexpr std::uint32_t kEventBlockingSync = 1;
@@ -42,6 +44,9 @@ inline constexpr std::uint32_t kEventExternal = 1;  // of records and waits
 std::shared_ptr<Event> event_of(void* handle);
 
 void* create_event(std::uint32_t flags);
+// Of an event with kEventInterprocess; else Failure(kInvalidHandle).
+IpcEventHandle ipc_handle_of(void* event);
+void* open_event(const IpcEventHandle& handle);
 void destroy_event(void* handle);
 // Into a stream of the event's own device; else Failure(kInvalidHandle).
 Status record_event(void* event, const std::shared_ptr<Stream>& stream, std::uint32_t flags = 0);

@@ -66,8 +66,9 @@ std::shared_ptr<Stream> Context::create_stream(StreamOptions options) {
   return std::make_shared<Stream>(*this, Stream::Kind::kCreated, options);
 }
 
-std::shared_ptr<Event> Context::create_event(EventOptions options) {
-  return std::make_shared<Event>(clock_, options);
+std::shared_ptr<Event> Context::create_event(EventOptions options,
+                                             std::shared_ptr<EventMirror> mirror) {
+  return std::make_shared<Event>(clock_, options, std::move(mirror));
 }
 
 Stream& Context::per_thread_stream() {

@@ -30,7 +30,8 @@ class Context {
   SessionClock& clock() const { return clock_; }
 
   std::shared_ptr<Stream> create_stream(StreamOptions options = {});
-  std::shared_ptr<Event> create_event(EventOptions options = {});
+  std::shared_ptr<Event> create_event(EventOptions options = {},
+                                      std::shared_ptr<EventMirror> mirror = nullptr);
   // The stream 0 of programs compiled without per-thread default streams.
   Stream& legacy_stream() { return *legacy_; }
   // The calling thread's own default stream, a blocking one. Gone with the thread.

@@ -32,6 +32,7 @@ Status Event::elapsed(Event& start, Event& end, VirtualDuration& elapsed) {
 }
 
 void Event::set(const Completion& completion) {
+  if (mirror_ != nullptr) mirror_->set(completion);
   const std::lock_guard lock(mutex_);
   recorded_ = true;
   completion_ = completion;
@@ -45,6 +46,7 @@ void Event::set(CapturePoint point) {
 }
 
 Completion Event::completion() const {
+  if (mirror_ != nullptr) return mirror_->completion();
   const std::lock_guard lock(mutex_);
   return completion_;
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "cuda_shim/device/session_clock.hpp"
@@ -27,10 +28,26 @@ struct CapturePoint {
   std::vector<NodeId> nodes;
 };
 
+// Where other processes see an event, too.
+class EventMirror {
+ public:
+  EventMirror() = default;
+  EventMirror(const EventMirror&) = delete;
+  EventMirror& operator=(const EventMirror&) = delete;
+  virtual ~EventMirror() = default;
+
+  // This process has recorded it.
+  virtual void set(const Completion& completion) = 0;
+  // As it was recorded last, by whichever process.
+  virtual Completion completion() = 0;
+};
+
 // An event that was never recorded is complete.
 class Event {
  public:
-  Event(SessionClock& clock, EventOptions options) : clock_(clock), options_(options) {}
+  // `mirror` null: of this process alone.
+  Event(SessionClock& clock, EventOptions options, std::shared_ptr<EventMirror> mirror)
+      : clock_(clock), options_(options), mirror_(std::move(mirror)) {}
 
   const EventOptions& options() const { return options_; }
 
@@ -57,6 +74,7 @@ class Event {
 
   SessionClock& clock_;
   const EventOptions options_;
+  const std::shared_ptr<EventMirror> mirror_;
   mutable std::mutex mutex_;
   bool recorded_ = false;
   Completion completion_;

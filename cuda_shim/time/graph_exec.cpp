@@ -20,7 +20,8 @@ bool is_fixed(const Node& node) {
     return std::all_of(nodes.begin(), nodes.end(),
                        [&](NodeId id) { return is_fixed(*child->graph->find(id)); });
   }
-  return is<EmptyWork>(node.work) || is<KernelWork>(node.work) || is<FillWork>(node.work);
+  return is<EmptyWork>(node.work) || is<MemoryWork>(node.work) || is<KernelWork>(node.work) ||
+         is<FillWork>(node.work);
 }
 
 // The places of a node's dependencies among all nodes, in order.

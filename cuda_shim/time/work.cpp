@@ -12,6 +12,7 @@ struct Scheduler {
   Afterwards& afterwards;
 
   Completion operator()(const EmptyWork&) const { return ready; }
+  Completion operator()(const MemoryWork&) const { return ready; }
   Completion operator()(const KernelWork& work) const { return ready.after(work.duration); }
   Completion operator()(const FillWork& work) const { return ready.after(work.duration); }
 

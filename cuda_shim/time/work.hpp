@@ -33,6 +33,12 @@ struct CopyWork {
   VirtualDuration duration;
 };
 
+// Of graphs only: memory that is allocated in stream order, which the graph keeps, or freed so.
+struct MemoryWork {
+  std::shared_ptr<void> memory;
+  bool frees = false;
+};
+
 // Made by Context::host_work.
 struct HostWork {
   std::shared_ptr<HostFunctions> runner;
@@ -58,7 +64,7 @@ struct ChildGraphWork {
 };
 
 using Work = std::variant<EmptyWork, KernelWork, FillWork, CopyWork, HostWork, PendingWork,
-                          EventRecordWork, EventWaitWork, ChildGraphWork>;
+                          EventRecordWork, EventWaitWork, ChildGraphWork, MemoryWork>;
 
 // What the work does to control memory. Called in stream order: at once, in the enqueuing thread,
 // unless the work waits for a pending end. Must not call streams, events or graphs, nor wait.
