@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich import box
 from rich.table import Table
+from warpserve.bench.clients import result_table
 from warpserve.bench.config import RunConfig
 from warpserve.bench.experiment import run_experiment
 from warpserve.bench.run_folder import RunFolder
@@ -68,7 +69,7 @@ def bench(
     except WarpserveError as error:
         typer.echo(f"warpserve: {error}", err=True)
         raise typer.Exit(2) from None
-    typer.echo(RunFolder(folder).client_log.read_text(errors="replace"), nl=False)
+    typer.echo(result_table(RunFolder(folder).client_log.read_text(errors="replace")), nl=False)
     console().print(_table(summary))
     console().print(_speed(summary, folder), soft_wrap=True)
     if summary.failed or summary.completed != summary.sent:

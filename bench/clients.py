@@ -10,6 +10,7 @@ from warpserve.bench.run_folder import RunFolder
 REQUEST_PREFIX = "request-"
 """A request's id in the engine has this and its index in it."""
 
+_TABLE_TITLE = "============ Serving Benchmark Result ============"
 _READY_LIMIT_S = 3_600  # of virtual time, in which a server starts up in seconds
 
 
@@ -45,3 +46,9 @@ def vllm_bench_serve(
     if config.max_concurrency is not None:
         command += ["--max-concurrency", str(config.max_concurrency)]
     return command
+
+
+def result_table(log: str) -> str:
+    """Of what ``vllm bench serve`` printed, its table; all of it where there is none."""
+    _, title, table = log.partition(_TABLE_TITLE)
+    return title + table if title else log

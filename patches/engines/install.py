@@ -73,7 +73,7 @@ def _install(requirement: EngineRequirement, base: Path, store: EngineStore) -> 
     log.unlink(missing_ok=True)
     _logged([base, "-m", "venv", path], log)
     pip = [str(engine.python), "-m", "pip", "install", "--disable-pip-version-check"]
-    _logged([*pip, str(requirement)], log)
+    _logged([*pip, requirement.for_pip], log)
     return engine
 
 

@@ -28,6 +28,7 @@ class KnownVersion(BaseModel):
 
     torch: str
     cuda: int
+    extras: tuple[str, ...] = ()
     pythons: tuple[str, ...]
     disk_bytes: int
 
@@ -74,6 +75,12 @@ class EngineRequirement:
                 "--insist takes it as it is"
             )
         return self.known
+
+    @property
+    def for_pip(self) -> str:
+        """With the extras that warpserve needs of it."""
+        extras = self.known.extras if self.known else ()
+        return f"{self.engine}[{','.join(extras)}]=={self.version}" if extras else str(self)
 
     def __str__(self) -> str:
         return f"{self.engine}=={self.version}"
