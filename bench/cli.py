@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 from rich import box
 from rich.table import Table
+
 from warpserve.bench.clients import result_table
 from warpserve.bench.config import RunConfig
 from warpserve.bench.experiment import run_experiment
 from warpserve.bench.run_folder import RunFolder
 from warpserve.bench.summary import Spread, Summary
-
 from warpserve.console import console
 from warpserve.errors import WarpserveError
 from warpserve.timekeeper.options import Clock

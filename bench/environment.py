@@ -8,9 +8,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from warpserve.bench.run_folder import RunFolder
-
 import warpserve
+from warpserve.bench.run_folder import RunFolder
 
 _NAMES = ("vllm", "sglang", "torch", "transformers", "numpy", "flashinfer-python", "triton")
 _QUESTION = """

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
+
 from warpserve.bench.config import RunConfig
 from warpserve.bench.results import RequestResult
-
 from warpserve.timekeeper.state import SessionState
 
 _PERCENTILES = (50, 90, 99)

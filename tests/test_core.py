@@ -16,6 +16,7 @@ from hypothesis.stateful import (
     multiple,
     rule,
 )
+
 from warpserve.native._native import (
     ActorKind,
     ActorPlace,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tokenizers import Tokenizer
+
 from warpserve.bench.workload.lengths import RequestLengths, WorkloadError
 
 
