@@ -30,12 +30,17 @@ SMALL_ALL_REDUCE = {ranks: 6600 + 2 * (ranks - 1) * 600 + 1 for ranks in RANKS}
 
 
 def start(
-    warpserve: Warpserve, scenario: str, ranks: int, gpu: str = "h100-sxm:8", *options: str
+    warpserve: Warpserve,
+    scenario: str,
+    ranks: int,
+    gpu: str = "h100-sxm:8",
+    *options: str,
+    env: dict[str, str] | None = None,
 ) -> Outcome:
     return warpserve.run(
         [sys.executable, CLIENT, scenario, str(ranks)],
         options=["--gpu", gpu, *options],
-        env={"WARPSERVE_CUDA": "13"},
+        env={"WARPSERVE_CUDA": "13", **(env or {})},
     )
 
 
@@ -190,6 +195,15 @@ def test_operations_begin_with_the_last_rank_and_end_together(
 )
 def test_time_depends_on_the_links(warpserve: Warpserve, gpu: str, took: int) -> None:
     assert {told["together"] for told in run(warpserve, "late", 2, gpu)} == {took}
+
+
+def test_settings_of_nccl_count_or_are_said_not_to(warpserve: Warpserve) -> None:
+    settings = {"NCCL_NVLS_ENABLE": "0", "NCCL_ALGO": "Tree"}
+    done = start(warpserve, "compute", 4, env=settings)
+    # In a ring of four; the switch that adds would be faster.
+    took = math.ceil(8400 + 2 * 3 * 3400 + (32 << 20) / (370.8 * 4 / 6))
+    assert [told["took"] for told in json.loads(done.stdout)] == [took] * 4
+    assert "NCCL_ALGO would change the time" in done.stderr
 
 
 def test_time_never_passes_while_a_rank_can_run(warpserve: Warpserve) -> None:

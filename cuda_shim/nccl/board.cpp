@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cuda_shim/memory/process.hpp"
+#include "cuda_shim/nccl/settings.hpp"
 
 namespace warpserve::gpu::nccl {
 namespace {
@@ -101,6 +102,7 @@ void Board::join(std::int32_t rank, std::int32_t ranks, std::int32_t device) {
                                      static_cast<std::uint32_t>(RankState::kJoining)),
           Outcome::kInvalidUsage, "two ranks of a communicator have the same number");
   own.device = device;
+  own.allows_in_network_reduction = allows_in_network_reduction() ? 1 : 0;
   own.process = Endpoint::get().address();
   roll_ = RollPlace(roll_number(), rank);
   own.state.store(static_cast<std::uint32_t>(RankState::kJoined));

@@ -58,6 +58,7 @@ enum class RankState : std::uint32_t { kAbsent = 0, kJoining = 1, kJoined = 2, k
 struct RankEntry {
   SharedAtomic<std::uint32_t> state;
   std::int32_t device = -1;  // the machine's number
+  std::uint32_t allows_in_network_reduction = 0;
   ProcessAddress process;
   std::array<Post, 2> collectives;
   SharedAtomic<std::uint64_t> read;  // of how many collectives it has read the contributions

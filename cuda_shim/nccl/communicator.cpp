@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "cuda_shim/nccl/settings.hpp"
 #include "cuda_shim/nccl/unique_id.hpp"
 
 namespace warpserve::gpu::nccl {
@@ -93,11 +94,17 @@ void Communicator::find_peers() {
 void Communicator::become_ready() {
   if (state_ != Outcome::kInProgress) return;
   std::vector<int> devices;
-  for (int rank = 0; rank < ranks_; ++rank) devices.push_back(board_->rank(rank).device);
+  bool in_network_reduction = true;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    const RankEntry& entry = board_->rank(rank);
+    devices.push_back(entry.device);
+    in_network_reduction = in_network_reduction && entry.allows_in_network_reduction != 0;
+  }
   require(std::set(devices.begin(), devices.end()).size() == devices.size(), Outcome::kInvalidUsage,
           "two ranks of a communicator have the same GPU; each needs one of its own "
           "(torch.cuda.set_device)");
-  timing_.emplace(machine_, std::move(devices));
+  timing_.emplace(machine_, std::move(devices), in_network_reduction);
+  warn_of_ignored_settings();
   forget_board(board_->address());
   state_ = Outcome::kSuccess;
   changed_.notify_all();

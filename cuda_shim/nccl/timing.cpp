@@ -89,8 +89,8 @@ double tree_bandwidth(Protocol protocol, double bus, const Generation& generatio
 
 }  // namespace
 
-Timing::Timing(const Machine& machine, std::vector<int> devices)
-    : machine_(machine), devices_(std::move(devices)) {
+Timing::Timing(const Machine& machine, std::vector<int> devices, bool in_network_reduction)
+    : machine_(machine), devices_(std::move(devices)), in_network_reduction_(in_network_reduction) {
   const GpuKind& gpu = machine.gpu();
   bus_gb_per_s_ = static_cast<double>(gpu.memory_bandwidth_bytes_per_s) / 2e9;
   for (std::size_t i = 0; i < devices_.size(); ++i) {
@@ -98,7 +98,7 @@ Timing::Timing(const Machine& machine, std::vector<int> devices)
       if (i == j) continue;
       const Link& link = machine.link(devices_[i], devices_[j]);
       const bool is_nvlink = link.level == LinkLevel::kNvlink;
-      on_switch_ = on_switch_ && is_nvlink;
+      in_network_reduction_ = in_network_reduction_ && is_nvlink;
       if (slowest_ == nullptr || usable_gb_per_s(gpu, link) < usable_gb_per_s(gpu, *slowest_)) {
         slowest_ = &link;
       }
@@ -161,7 +161,7 @@ double Timing::all_reduce(double bytes) const {
   }
   // NVLS: the switch adds. [P] A rank's link then carries (n + 1)/n of the bytes each way. NCCL
   // sets it up for more than two GPUs.
-  if (on_switch_ && ranks() > 2 && generation.in_network_ratio > 0) {
+  if (in_network_reduction_ && ranks() > 2 && generation.in_network_ratio > 0) {
     const double bandwidth = bus_gb_per_s_ * generation.in_network_ratio * ranks() / (ranks() + 1);
     best = std::min(best, kInNetworkLatency + transfer_us(bytes, bandwidth));
   }

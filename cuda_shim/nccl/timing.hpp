@@ -21,7 +21,7 @@ namespace warpserve::gpu::nccl {
 class Timing {
  public:
   // Of a communicator whose ranks are on these devices of the machine, all different.
-  Timing(const Machine& machine, std::vector<int> devices);
+  Timing(const Machine& machine, std::vector<int> devices, bool in_network_reduction);
 
   // `signature` with its count as the call has it.
   VirtualDuration collective(const Signature& signature) const;
@@ -41,7 +41,7 @@ class Timing {
   const std::vector<int> devices_;
   const Link* slowest_ = nullptr;  // of all pairs; null for one rank
   bool on_nvlink_ = true;          // all pairs of neighbours in the ring
-  bool on_switch_ = true;          // and all other pairs
+  bool in_network_reduction_;      // and all pairs are joined by NVLink: a switch
   double bus_gb_per_s_ = 0;        // of one rank, one direction
 };
 
