@@ -92,6 +92,12 @@ def test_the_users_own_pythonpath_counts(
     assert done.stdout == "42\n", done.stderr
 
 
+def test_a_python_that_does_not_load_it_says_so(warpserve: Warpserve, python: Path) -> None:
+    done = run(warpserve, python, "-I", "-c", "import torch; torch.ones(3, device='cuda')")
+    assert "torch runs without the operators" in done.stderr
+    assert done.stderr.count("torch runs without") == 1
+
+
 # Building: with an installed torch that is not one, so that no engine is needed
 
 FakeTorch = Callable[..., Path]

@@ -169,6 +169,19 @@ def check_unknown():
     assert unknown_of("aten::add_") is None
 
 
+def check_control_memory():
+    """A table that is large is computed where it is marked."""
+    with torch_ops.control_memory():
+        free = torch.arange(1_000_000, device="cuda")
+    before = torch_ops.unknown()
+    assert free[-3:].tolist() == [999_997, 999_998, 999_999]
+    free[-3:] = 0
+    assert (free == 0).sum().item() == 4
+    assert torch_ops.unknown() == before
+    elsewhere = torch.arange(1_000_000, device="cuda")
+    assert not gpu.ws_gpu_is_control(ctypes.c_void_p(elsewhere.data_ptr()), ctypes.c_uint64(8))
+
+
 def check_other_libraries():
     def copy(x, out):
         out.copy_(x)

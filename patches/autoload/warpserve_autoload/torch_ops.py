@@ -6,6 +6,8 @@ import atexit
 import ctypes
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,6 +52,30 @@ def load() -> None:
 def unknown() -> list[Unknown]:
     """The operators that this process could not compute so far, the most frequent first."""
     return [] if _Library.instance is None else _Library.instance.unknown()
+
+
+@contextmanager
+def control_memory() -> Iterator[None]:
+    """What this thread's tensors are allocated in is control memory, whatever their size.
+
+    For an engine's large tables. They are allocated apart from all others, because torch hands out
+    parts of what it allocated before.
+    """
+    import torch
+
+    gpu = ctypes.CDLL(None)
+    pool = torch.cuda.MemPool()
+    _pools.append(pool)
+    gpu.ws_gpu_control_begin()
+    try:
+        with torch.cuda.use_mem_pool(pool):
+            yield
+    finally:
+        gpu.ws_gpu_control_end()
+
+
+_pools: list[object] = []
+"""Torch frees the memory of a pool with it, so that they stay."""
 
 
 class _Library:
