@@ -17,12 +17,14 @@ ENGINES := vllm==0.24.0 sglang==0.5.23
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    a month of requests in seconds"
+	@echo "make demo    the real vLLM on a GPU that is not there"
 	@echo "make test    the tests"
 	@echo "make bench   the benchmarks"
 
 demo: $(VENV)/installed
-	$(BIN)/warpserve run -- $(BIN)/python docs/examples/a_month.py
+	$(BIN)/warpserve engine install vllm==0.24.0
+	$(BIN)/warpserve bench --model llama-3.1-8b --gpu h100-sxm --predictor constant:10ms \
+	  --workload sharegpt --rate 4 --num-requests 100
 
 test: lint test-native test-python
 
