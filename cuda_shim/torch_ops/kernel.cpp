@@ -38,6 +38,8 @@ bool waits_for_stream(const Stack& stack, const c10::FunctionSchema& schema, Wai
       return false;
     case Waits::kAlways:
       return true;
+    case Waits::kUnlessSized:
+      return torch::jit::peek(stack, 1, schema.arguments().size()).isNone();
     default:
       return waits_for_masks(stack, schema, waits);
   }
@@ -52,6 +54,19 @@ bool is_plain_copy(const Stack& stack, std::size_t arguments) {
   const bool alike = to.scalar_type() == from.scalar_type() && to.sizes() == from.sizes() &&
                      to.is_conj() == from.is_conj() && to.is_neg() == from.is_neg();
   return alike && to.is_contiguous() && from.is_contiguous();
+}
+
+// Shapes are found with the data as it is. Where the kernel refuses that, an index may be what is
+// not there yet.
+void compute_behind_others(const Call& call, void* stream, Stack& stack) {
+  try {
+    compute_in_order(call, stream, stack);
+  } catch (const c10::NotImplementedError&) {
+    throw;
+  } catch (const c10::Error&) {
+    TORCH_CHECK(ws_gpu_catch_up(stream) == 0, "warpserve: ", call.device, " has no such stream");
+    compute(call, stack);
+  }
 }
 
 }  // namespace
@@ -82,8 +97,10 @@ void HostKernel::compute_on_host(const c10::OperatorHandle& op, c10::DispatchKey
   try {
     if (progress == WS_GPU_UP_TO_DATE) {
       compute(call, stack);
-    } else {
+    } else if (progress == WS_GPU_CAPTURING) {
       compute_in_order(call, stream, stack);
+    } else {
+      compute_behind_others(call, stream, stack);
     }
   } catch (const c10::NotImplementedError&) {
     call_cuda(op, keys, Placement::kControl, stack);

@@ -25,6 +25,7 @@ extern "C" {
 // From now on operators on control memory are computed. Returns how many operators that are.
 // Called once.
 [[gnu::visibility("default")]] int warpserve_torch_ops_load() {
+  watch_other_libraries();
   int count = 0;
   c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
@@ -39,7 +40,6 @@ extern "C" {
                                      *treatment, new_tally(name.name)));
     if (treatment->execution == Execution::kComputed) ++count;
   }
-  watch_other_libraries();
   ws_gpu_announce_host_operators();
   return count;
 }

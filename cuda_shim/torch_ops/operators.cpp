@@ -33,8 +33,7 @@ constexpr auto kEntries = std::to_array<Entry>({
 // a blocking copy, item() or nonzero() themselves.
 constexpr auto kWaiting = std::to_array<std::string_view>(
     {"aten::nonzero", "aten::masked_select", "aten::_unique", "aten::_unique2", "aten::unique_dim",
-     "aten::unique_consecutive", "aten::unique_dim_consecutive", "aten::bincount",
-     "aten::repeat_interleave", "aten::equal"});
+     "aten::unique_consecutive", "aten::unique_dim_consecutive", "aten::bincount", "aten::equal"});
 
 bool fits(std::string_view pattern, std::string_view name) {
   const std::size_t star = pattern.find('*');
@@ -99,6 +98,7 @@ std::optional<Treatment> treatment_of(const c10::OperatorHandle& op) {
                       .is_copy = name.name == "aten::copy_",
                       .generator = generator_argument(op.schema())};
   if (contains(kWaiting, name.name)) treatment.waits = Waits::kAlways;
+  if (name.name == "aten::repeat_interleave") treatment.waits = Waits::kUnlessSized;
   if (name.name == "aten::index") treatment.waits = Waits::kForMask;
   if (name.name == "aten::_index_put_impl_") treatment.waits = Waits::kForMaskedPut;
   return treatment;

@@ -18,6 +18,7 @@ enum class Execution : std::uint8_t {
 enum class Waits : std::uint8_t {
   kNever,
   kAlways,        // the size of the result depends on the data, or it is no tensor
+  kUnlessSized,   // aten::repeat_interleave: likewise, unless the caller knows the size
   kForMask,       // aten::index: indices that are masks are turned into numbers first
   kForMaskedPut,  // aten::_index_put_impl_: likewise, unless it fills by one mask
 };

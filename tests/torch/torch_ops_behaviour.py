@@ -104,6 +104,8 @@ def check_time():
     assert elapsed_ns(lambda: torch.nonzero(mask)) == 5 * MS
     assert elapsed_ns(lambda: x[mask]) == 5 * MS
     assert elapsed_ns(lambda: torch.unique(x)) == 5 * MS
+    assert elapsed_ns(lambda: torch.repeat_interleave(x)) == 5 * MS
+    assert elapsed_ns(lambda: torch.repeat_interleave(x, output_size=45)) == 0
     assert elapsed_ns(lambda: torch.equal(x, x)) >= 5 * MS
     assert elapsed_ns(lambda: x[0].item()) >= 5 * MS
     assert elapsed_ns(lambda: x.cpu()) >= 5 * MS
@@ -167,6 +169,19 @@ def check_unknown():
     large.add_(1)
     assert unknown_of("aten::zero_") is None
     assert unknown_of("aten::add_") is None
+
+
+def check_order_of_indices():
+    """An index that is not there yet has to be waited for, to know that it is in bounds."""
+    table = torch.arange(4, device="cuda")
+    index = torch.full((1,), 9, device="cuda")
+    torch.cuda.synchronize()
+    address = index.data_ptr()
+    host_function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+    write = host_function(lambda _: ctypes.memset(address, 0, 8) and None)
+    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+    assert gpu.cudaLaunchHostFunc(stream, write, None) == 0
+    assert table[index].tolist() == [0]
 
 
 def check_control_memory():
