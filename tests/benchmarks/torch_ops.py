@@ -1,0 +1,64 @@
+"""The figures of the bookkeeping operators: on control tensors of a virtual GPU, and on the CPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+
+from tests.benchmarks.figure import Figure
+from warpserve.patches.engines.store import EngineStore
+
+BAR_US = 5.0
+TORCH_VARIABLE = "WARPSERVE_TEST_TORCH"
+"""Names the Python of an environment with torch; else that of the first engine installed."""
+
+# Processor time of the thread: what other processes do meanwhile does not count.
+_PROGRAM = """
+import json, os, statistics, time
+import torch
+
+def median_us(call):
+    samples = []
+    for _ in range(20):
+        begin = time.thread_time_ns()
+        for _ in range(1000):
+            call()
+        samples.append((time.thread_time_ns() - begin) / 1e6)
+    return statistics.median(samples)
+
+def calls(device):
+    table = torch.arange(64, device=device)
+    where = torch.tensor([1, 5, 9], device=device)
+    values = torch.tensor([1, 2, 3], device=device)
+    other, narrow = table.clone(), table.to(torch.int32)
+    return {
+        "index": lambda: table[where],
+        "add": lambda: table + 1,
+        "index_put_": lambda: table.index_put_((where,), values),
+        "cat": lambda: torch.cat([table, where]),
+        "copy_": lambda: table.copy_(other),
+        "copy_, cast": lambda: narrow.copy_(table),
+        "clone": lambda: table.clone(),
+        "zeros_like": lambda: torch.zeros_like(table),
+    }
+
+torch.set_num_threads(1)
+with torch.inference_mode():
+    on_cpu, on_gpu = calls("cpu"), calls("cuda")
+    rows = [(name, median_us(on_gpu[name]), median_us(on_cpu[name])) for name in on_cpu]
+print(json.dumps(rows))
+"""
+
+
+def figures() -> Iterator[Figure]:
+    """Each operator on 64 elements; none where there is no torch."""
+    python = os.environ.get(TORCH_VARIABLE) or next((str(e.python) for e in EngineStore()), None)
+    if python is None:
+        return
+    command = ["warpserve", "run", "--quiet", "--gpu", "h100-sxm", "--", python, "-c", _PROGRAM]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    for name, gpu_us, cpu_us in json.loads(done.stdout):
+        yield Figure(f"{name}, control tensors", gpu_us, "us", BAR_US)
+        yield Figure(f"{name}, tensors of the CPU", cpu_us, "us", None)
