@@ -79,8 +79,8 @@ def test_what_is_unknown_is_said_at_the_end(warpserve: Warpserve, python: Path) 
         "weights.max(); weights.min()"
     )
     done = run(warpserve, python, "-c", program)
-    assert "aten::max (1 times it read compute memory)" in done.stderr
-    assert "aten::min (1 times it read compute memory)" in done.stderr
+    assert "aten::max (read compute memory 1x)" in done.stderr
+    assert "aten::min (read compute memory 1x)" in done.stderr
 
 
 def test_the_users_own_pythonpath_counts(

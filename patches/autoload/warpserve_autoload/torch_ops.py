@@ -116,7 +116,7 @@ def _report() -> None:
 def _reasons(entry: Unknown) -> str:
     parts = []
     if entry.from_compute_memory:
-        parts.append(f"{entry.from_compute_memory} times it read compute memory")
+        parts.append(f"read compute memory {entry.from_compute_memory}x")
     if entry.not_computed:
-        parts.append(f"{entry.not_computed} times nothing can compute it")
+        parts.append(f"can't be computed, called {entry.not_computed}x")
     return ", ".join(parts)
