@@ -1,18 +1,26 @@
-"""`make bench`: prints the figures and writes them to docs/results/timekeeper.md."""
+"""`make bench [PAGE …]`: prints the figures and writes them to docs/results/, a page a subject."""
 
 from __future__ import annotations
 
 import datetime
 import os
 import platform
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rich.table import Table
 
-from tests.benchmarks.timekeeper import ROOT, Figure, figures
+from tests.benchmarks import timekeeper, torch_ops, virtual_gpu
+from tests.benchmarks.figure import Figure
 from warpserve.console import console
 
-RESULTS = ROOT / "docs" / "results" / "timekeeper.md"
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+PAGES: dict[str, tuple[str, Callable[[], Iterator[Figure]]]] = {
+    "timekeeper": ("The Timekeeper's figures", timekeeper.figures),
+    "virtual-gpu": ("The virtual GPU's figures", virtual_gpu.figures),
+    "torch-operators": ("Torch's operators on a virtual GPU", torch_ops.figures),
+}
 
 
 def machine() -> str:
@@ -31,10 +39,10 @@ def machine() -> str:
     )
 
 
-def markdown(rows: list[Figure]) -> str:
+def markdown(title: str, rows: list[Figure]) -> str:
     """The figures as the page in docs/results."""
     lines = [
-        "# The Timekeeper's figures",
+        f"# {title}",
         "",
         f"Written by `make bench` on {datetime.date.today():%Y-%m-%d}: {machine()}.",
         "Host times, medians; they vary from run to run by some ten per cent.",
@@ -49,15 +57,17 @@ def markdown(rows: list[Figure]) -> str:
 
 
 def main() -> None:
-    table = Table("what", "figure", "bar", title=machine(), title_justify="left")
-    rows = []
-    for row in figures():
-        rows.append(row)
-        bar = "" if row.bar is None else f"{row.bar:g} {row.unit}"
-        table.add_row(row.what, f"{row.value:,.4g} {row.unit}", bar)
-    console().print(table)
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    RESULTS.write_text(markdown(rows))
+    for page in sys.argv[1:] or PAGES:
+        title, figures = PAGES[page]
+        table = Table("what", "figure", "bar", title=f"{title}: {machine()}", title_justify="left")
+        rows = []
+        for row in figures():
+            rows.append(row)
+            bar = "" if row.bar is None else f"{row.bar:g} {row.unit}"
+            table.add_row(row.what, f"{row.value:,.4g} {row.unit}", bar)
+        console().print(table)
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        (RESULTS / f"{page}.md").write_text(markdown(title, rows))
 
 
 main()

@@ -8,9 +8,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from tests.benchmarks.figure import Figure
 from warpserve.timekeeper.launcher import RunningSession
 from warpserve.timekeeper.native import zmq_library
 from warpserve.timekeeper.options import Clock, Guard, OnStall, SessionOptions
@@ -35,16 +35,6 @@ print(statistics.median(samples))
 # As much as the loop itself costs, so that it can be taken off.
 _PYTHON_EMPTY_LOOP = _PYTHON_READ.replace("        monotonic()", "        pass")
 _PYTHON_SPIN = "n = 0\nwhile True: n += 1"
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One measured figure beside its bar."""
-
-    what: str
-    value: float
-    unit: str
-    bar: float | None
 
 
 def figures() -> Iterator[Figure]:
