@@ -11,13 +11,21 @@ from tests.benchmarks.figure import Figure
 from warpserve.patches.engines.store import EngineStore
 
 BAR_US = 5.0
+LOAD_BAR_MS = 50.0
 TORCH_VARIABLE = "WARPSERVE_TEST_TORCH"
 """Names the Python of an environment with torch; else that of the first engine installed."""
 
 # Processor time of the thread: what other processes do meanwhile does not count.
 _PROGRAM = """
 import json, os, statistics, time
+
+os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # loaded by hand, to be timed
 import torch
+import warpserve_autoload
+
+begin = time.thread_time_ns()
+warpserve_autoload.torch()
+load_ms = (time.thread_time_ns() - begin) / 1e6
 
 def median_us(call):
     samples = []
@@ -48,7 +56,7 @@ torch.set_num_threads(1)
 with torch.inference_mode():
     on_cpu, on_gpu = calls("cpu"), calls("cuda")
     rows = [(name, median_us(on_gpu[name]), median_us(on_cpu[name])) for name in on_cpu]
-print(json.dumps(rows))
+print(json.dumps([load_ms, rows]))
 """
 
 
@@ -59,6 +67,8 @@ def figures() -> Iterator[Figure]:
         return
     command = ["warpserve", "run", "--quiet", "--gpu", "h100-sxm", "--", python, "-c", _PROGRAM]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    for name, gpu_us, cpu_us in json.loads(done.stdout):
+    load_ms, rows = json.loads(done.stdout)
+    yield Figure("loading, at the end of import torch", load_ms, "ms", LOAD_BAR_MS)
+    for name, gpu_us, cpu_us in rows:
         yield Figure(f"{name}, control tensors", gpu_us, "us", BAR_US)
         yield Figure(f"{name}, tensors of the CPU", cpu_us, "us", None)
