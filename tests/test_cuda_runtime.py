@@ -265,10 +265,15 @@ def test_libraries_with_a_static_runtime(
     subprocess.run(["nvcc", "-std=c++20", *shared, source, "-o", library], check=True)
     if stripped:
         subprocess.run(["strip", library], check=True)
-    body = f"import ctypes; print(ctypes.CDLL({str(library)!r}).launch())"
-    done = run(warpserve, sys.executable, "-c", body)
-    assert done.stdout == ("500\n" if stripped else "0\n")
-    assert ("link with -cudart shared" in done.stderr) == stripped
+    main = '#include <stdio.h>\nint launch(); int main() { printf("%d\\n", launch()); }'
+    link = ["-x", "c", "-", f"-L{tmp_path}", "-luser", f"-Wl,-rpath={tmp_path}"]
+    program = tmp_path / "linked"
+    subprocess.run(["cc", *link, "-o", program], input=main, text=True, check=True)
+    opened = f"import ctypes; print(ctypes.CDLL({str(library)!r}).launch())"
+    for command in ([program], [sys.executable, "-c", opened]):
+        done = run(warpserve, *command)
+        assert done.stdout == ("500\n" if stripped else "0\n")
+        assert ("link with -cudart shared" in done.stderr) == stripped
 
 
 def test_compiling_at_run_time_gives_an_image(warpserve: Warpserve) -> None:

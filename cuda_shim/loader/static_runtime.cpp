@@ -9,7 +9,8 @@
 // An object has to be changed after it was mapped and before its constructors run, which register
 // its kernels. For the program itself that is while this library is initialised. For what is opened
 // later there is the function that the loader calls for debuggers then (r_brk in <link.h>), which
-// is empty.
+// is empty. Libraries that the program was linked with are initialised before this one: their
+// registration is repeated.
 #include <dlfcn.h>
 #include <link.h>
 #include <unistd.h>
@@ -28,6 +29,10 @@ namespace {
 
 // How the static runtime's own functions begin, in all its versions.
 constexpr std::string_view kStaticRuntime = "libcudart_static_";
+// What nvcc calls the constructor that registers the kernels of a source file, in C++ names.
+constexpr std::string_view kRegistration = "__sti____cudaRegisterAll";
+
+enum class Constructors { kHaveRun, kWillRun };
 
 struct LoadedObject {
   std::uintptr_t base;
@@ -63,40 +68,69 @@ void* own_handle() {
   return handle;
 }
 
-void redirect(const LoadedObject& object) {
-  const ElfFile file(object.path.c_str());
-  if (!file.has_name_beginning(kStaticRuntime)) return;
-  for (const FunctionSymbol& function : file.functions()) {
+// False where the system forbids it.
+bool redirect(const LoadedObject& object, const std::vector<FunctionSymbol>& functions) {
+  for (const FunctionSymbol& function : functions) {
     const bool of_runtime =
         function.name.starts_with("cuda") || function.name.starts_with("__cuda");
     // What is shorter calls one of the others.
     if (!of_runtime || function.bytes < kJumpBytes) continue;
     const void* const ours = dlsym(own_handle(), std::string(function.name).c_str());
     if (ours == nullptr) continue;
-    if (!write_jump(reinterpret_cast<void*>(object.base + function.offset), ours)) {
-      return say(object.path,
-                 "the system lets nobody change its code, so its static CUDA runtime can't be led "
-                 "to the virtual GPU; link it with -cudart shared");
-    }
+    if (!write_jump(reinterpret_cast<void*>(object.base + function.offset), ours)) return false;
+  }
+  return true;
+}
+
+void repeat_registrations(const LoadedObject& object,
+                          const std::vector<FunctionSymbol>& functions) {
+  for (const FunctionSymbol& function : functions) {
+    if (function.name.find(kRegistration) == std::string_view::npos) continue;
+    reinterpret_cast<void (*)()>(object.base + function.offset)();
   }
 }
 
-// Under the loader's lock, or before there are threads.
-void redirect_new_objects() {
-  static auto& known = *new std::vector<LoadedObject>();
+void redirect(const LoadedObject& object, Constructors constructors) {
+  const ElfFile file(object.path.c_str());
+  if (!file.has_name_beginning(kStaticRuntime)) return;
+  const std::vector<FunctionSymbol> functions = file.functions();
+  if (!redirect(object, functions)) {
+    say(object.path,
+        "the system lets nobody change its code, so its static CUDA runtime can't be led to the "
+        "virtual GPU; link it with -cudart shared");
+  } else if (constructors == Constructors::kHaveRun) {
+    repeat_registrations(object, functions);
+  }
+}
+
+// Of the last look.
+std::vector<LoadedObject>& known_objects() {
+  static auto& objects = *new std::vector<LoadedObject>();
+  return objects;
+}
+
+// Before there are threads.
+void redirect_objects_of_start() {
+  known_objects() = loaded_objects();
+  for (const LoadedObject& object : known_objects()) {
+    const bool is_program = &object == &known_objects().front();
+    redirect(object, is_program ? Constructors::kWillRun : Constructors::kHaveRun);
+  }
+}
+
+// Under the loader's lock.
+void loader_has_changed_its_list() {
+  if (_r_debug.r_state != r_debug::RT_CONSISTENT) return;
   std::vector<LoadedObject> objects = loaded_objects();
   for (const LoadedObject& object : objects) {
-    if (std::ranges::find(known, object) == known.end()) redirect(object);
+    const bool is_new = std::ranges::find(known_objects(), object) == known_objects().end();
+    if (is_new) redirect(object, Constructors::kWillRun);
   }
-  known = std::move(objects);
-}
-
-void loader_has_changed_its_list() {
-  if (_r_debug.r_state == r_debug::RT_CONSISTENT) redirect_new_objects();
+  known_objects() = std::move(objects);
 }
 
 [[gnu::constructor]] void lead_static_runtimes_here() {
-  redirect_new_objects();
+  redirect_objects_of_start();
   void* const notification = reinterpret_cast<void*>(_r_debug.r_brk);
   const void* const handler = reinterpret_cast<const void*>(&loader_has_changed_its_list);
   if (!is_empty_function(notification) || !write_jump(notification, handler)) {
