@@ -135,32 +135,6 @@ class Deferred {
   Stack arguments_;
 };
 
-// Whether all results are arguments whose shape the call can't change.
-bool works_in_place(const c10::FunctionSchema& schema) {
-  for (const c10::Argument& argument : schema.arguments()) {
-    if (argument.kwarg_only() && is_written(argument)) return false;
-  }
-  for (const c10::Argument& result : schema.returns()) {
-    if (!is_written(result)) return false;
-  }
-  return true;
-}
-
-// The arguments that the schema says are returned.
-Stack in_place_results(const c10::FunctionSchema& schema, const Stack& arguments) {
-  Stack results;
-  for (const c10::Argument& result : schema.returns()) {
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-      const c10::Argument& argument = schema.arguments()[i];
-      if (is_written(argument) &&
-          argument.alias_info()->beforeSets() == result.alias_info()->beforeSets()) {
-        results.push_back(arguments[i]);
-      }
-    }
-  }
-  return results;
-}
-
 }  // namespace
 
 void compute(const Call& call, Stack& stack) {
@@ -170,13 +144,11 @@ void compute(const Call& call, Stack& stack) {
 
 void compute_in_order(const Call& call, void* stream, Stack& stack) {
   const Stack arguments = take_arguments(call, stack);
-  Stack results;
-  if (works_in_place(call.op.schema())) {
-    results = in_place_results(call.op.schema(), arguments);
-  } else {
-    Operands scratch(Operands::Mode::kScratch);
-    results = execute(call, arguments, scratch, Fill::kNothing);
-  }
+  // What a graph is made of is not executed until its launch, so nobody uses its memory yet, and
+  // what comes next may need an index that makes sense. Else memory may still be another's.
+  const Fill fill = call.capturing ? Fill::kContents : Fill::kNothing;
+  Operands scratch(Operands::Mode::kScratch);
+  Stack results = execute(call, arguments, scratch, fill);
   auto deferred = std::make_unique<Deferred>(call, arguments, results);
   const int error = ws_gpu_enqueue_effect(
       stream, [](void* self) { static_cast<const Deferred*>(self)->run(); },

@@ -122,6 +122,7 @@ def check_graphs():
         copy.copy_(doubled)
         chosen = torch.cat([copy, doubled])[counter.clamp(max=2).long()]
         random = torch.rand(4, device="cuda")
+        largest = torch.arange(3, device="cuda")[torch.argmax(random[:3], 0, keepdim=True)]
     assert counter.tolist() == [0, 0, 0]
     drawn = set()
     for step in (1, 2, 3):
@@ -131,6 +132,7 @@ def check_graphs():
         assert copy.tolist() == [2.0 * step] * 3
         assert chosen.tolist() == [2.0 * step] * 3
         drawn.update(random.tolist())
+        assert largest.item() == random[:3].argmax().item()
     assert len(drawn) == 12
 
 
