@@ -111,7 +111,7 @@ def new_request(request_id: str, prompt: list[int], **more: Any) -> SimpleNamesp
         "req_id": request_id,
         "prompt_token_ids": prompt,
         "num_computed_tokens": 0,
-        "sampling_params": SimpleNamespace(extra_args=None),
+        "sampling_params": SimpleNamespace(extra_args=None, logprobs=None),
     }
     return SimpleNamespace(**defaults | more)
 
@@ -157,7 +157,7 @@ def test_a_preempted_request_computes_its_outputs_again_and_goes_on_with_the_sam
 
 def test_the_workload_s_own_answer_is_given_first() -> None:
     requests = Requests(VOCABULARY)
-    given = SimpleNamespace(extra_args={GIVEN_OUTPUT: [11, 12]})
+    given = SimpleNamespace(extra_args={GIVEN_OUTPUT: [11, 12]}, logprobs=None)
     step = scheduled({"a": 3}, new=[new_request("a", [1, 2, 3], sampling_params=given)])
     answer = []
     for outputs in range(3):

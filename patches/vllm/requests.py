@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from warpserve.patches.tokens import TokenSource, seed_of
@@ -74,11 +76,21 @@ class Requests:
         return [self._tokens.at(request.seed, position)]
 
 
+@cache
+def _warn_of_logprobs() -> None:
+    """Once a process."""
+    logging.getLogger("vllm").warning(
+        "warpserve: log probabilities were asked for; no logits are computed, so there are none"
+    )
+
+
 def _request_of(new: Any) -> _Request:
     """``new``: a NewRequestData, also of a request that was preempted and starts over."""
     prompt = new.prompt_token_ids
     known = getattr(new, "prefill_token_ids", None) or prompt
     extra = new.sampling_params.extra_args or {}
+    if new.sampling_params.logprobs is not None:
+        _warn_of_logprobs()
     return _Request(
         seed=seed_of(prompt),
         prompt_tokens=len(prompt),
