@@ -48,6 +48,7 @@ def expected(ranks: int) -> dict[str, Any]:
         "objects": list(range(ranks)),
         "half": sum(range(1, ranks // 2 + 1)),
         "gloo": total,
+        "replayed": ranks**2,
         "waited_s": 60.0,
         "gradients": [[total / ranks] * 4, [total / ranks] * 2],
         "parameters_equal": True,

@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <thread>
 
@@ -112,7 +113,7 @@ void Endpoint::run() {
   while (true) {
     wait(living_peers());
     std::array<char, 4096> rings;
-    while (read(ring_.get(), rings.data(), rings.size()) > 0) {
+    while (read(ring_.get(), rings.data(), rings.size()) == std::ssize(rings)) {
     }
     for (const auto& listener : living_listeners()) listener->on_ring();
   }

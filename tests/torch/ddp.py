@@ -70,6 +70,22 @@ def groups(rank, ranks):
     return {"half": tensor.item(), "gloo": cpu.item()}
 
 
+def captured(_rank, _ranks):
+    """An all-reduce in a CUDA graph, replayed twice."""
+    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    with torch.cuda.stream(stream):
+        tensor = on_gpu([1.0])
+        dist.all_reduce(tensor)
+        tensor.copy_(torch.tensor([1.0]))
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph, stream=stream):
+            dist.all_reduce(tensor)
+        for _ in range(2):
+            graph.replay()
+        torch.cuda.synchronize()
+    return {"replayed": tensor.item()}
+
+
 def late(rank, ranks):
     """A rank that sleeps a minute holds all others up for a minute of virtual time."""
     tensor = on_gpu([1.0])
@@ -113,7 +129,7 @@ def run(rank, ranks):
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl", rank=rank, world_size=ranks, timeout=timedelta(minutes=10))
     found = {}
-    for part in (collectives, groups, late, ddp):
+    for part in (collectives, groups, captured, late, ddp):
         found |= part(rank, ranks)
     if rank == 0:
         print(json.dumps(found), flush=True)
