@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from tests.benchmarks import timekeeper, torch_ops, virtual_gpu
+from tests.benchmarks import nccl, timekeeper, torch_ops, virtual_gpu
 from tests.benchmarks.figure import Figure
 from warpserve.console import console
 
@@ -19,6 +19,7 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
 PAGES: dict[str, tuple[str, Callable[[], Iterator[Figure]]]] = {
     "timekeeper": ("The Timekeeper's figures", timekeeper.figures),
     "virtual-gpu": ("The virtual GPU's figures", virtual_gpu.figures),
+    "nccl": ("NCCL's figures", nccl.figures),
     "torch-operators": ("Torch's operators on a virtual GPU", torch_ops.figures),
 }
 
