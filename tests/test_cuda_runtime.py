@@ -131,7 +131,7 @@ def test_null_pointers_are_errors_and_never_a_crash(warpserve: Warpserve, tmp_pa
     api = Api.load()
     names = [
         symbol
-        for id in ("cuda", "cudart", "nvml", "nvrtc", "cublas", "cublasLt", "cudnn")
+        for id in ("cuda", "cudart", "nvml", "nvrtc", "cublas", "cublasLt", "cudnn", "nccl")
         for entry in in_major(api.entries[id], MAJOR)
         for symbol in entry.symbols
         if entry.treatment is Treatment.IMPLEMENTED and entry.returns not in ("void", "void **")
