@@ -42,9 +42,11 @@ bool same_bytes(const Operand& operand) {
   return operand.device.storage().data() == operand.host.storage().data();
 }
 
-// Without autograd, which has seen the operator already.
+// Without autograd, which has seen the operator already. New memory with gaps, as LAPACK's results
+// have, becomes memory without.
 void take_layout(const Operand& operand) {
   operand.device.resize_(operand.host.sizes());
+  if (!same_bytes(operand) && !operand.host.is_non_overlapping_and_dense()) return;
   operand.device.unsafeGetTensorImpl()->set_sizes_and_strides(
       operand.host.sizes(), operand.host.strides(), operand.device.storage_offset());
 }
