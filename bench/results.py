@@ -20,7 +20,7 @@ class RequestResult(BaseModel):
 
     index: int
     start_s: float
-    """When it was sent, from the first one on."""
+    """When it was sent, by the session's CLOCK_MONOTONIC."""
     input_tokens: int
     output_tokens: int
     ttft_s: float | None
@@ -47,14 +47,11 @@ def read_vllm_results(path: Path) -> list[RequestResult]:
         raise RunError("the client left no result file")
     document: dict[str, Any] = json.loads(path.read_text())
     columns = [document[name] for name in _COLUMNS]
-    rows = list(zip(*columns, strict=True))
-    first_s = min((row[0] for row in rows), default=0.0)
-    return [_request(index, first_s, *row) for index, row in enumerate(rows)]
+    return [_request(index, *row) for index, row in enumerate(zip(*columns, strict=True))]
 
 
 def _request(
     index: int,
-    first_s: float,
     start_s: float,
     input_tokens: int,
     output_tokens: int,
@@ -65,7 +62,7 @@ def _request(
     failed = bool(error)
     return RequestResult(
         index=index,
-        start_s=start_s - first_s,
+        start_s=start_s,
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         ttft_s=None if failed else ttft_s,

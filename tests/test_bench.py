@@ -155,10 +155,10 @@ def test_results_of_vllm_s_client(tmp_path: Path) -> None:
     }
     path.write_text(json.dumps(document))
     good, bad = read_vllm_results(path)
-    assert good.start_s == 0
+    assert good.start_s == 5
     assert good.latency_s == pytest.approx(0.04)
     assert good.tpot_s == pytest.approx(0.01)
-    assert (bad.start_s, bad.ttft_s, bad.error) == (1.5, None, "refused")
+    assert (bad.start_s, bad.ttft_s, bad.error) == (6.5, None, "refused")
     with pytest.raises(RunError, match="no result file"):
         read_vllm_results(tmp_path / "absent.json")
 
@@ -185,9 +185,10 @@ def test_a_report_shows_what_there_is(tmp_path: Path) -> None:
         for second in range(3)
     ]
     folder.metrics.write_text("".join(f"{json.dumps(sample)}\n" for sample in samples))
-    curve = sampled(folder.metrics, "vllm:num_requests_running")
+    curve = sampled(folder.metrics, "vllm:num_requests_running", 1.5)
     assert curve is not None
-    assert list(curve.values) == [0, 1, 2]
+    assert list(curve.times_s) == [-0.5, 0.5]
+    assert list(curve.values) == [1, 2]
     requests = [request(0), request(1)]
     spread = Spread.of([0.02, 0.02])
     host = Summary.Host(wall_s=1, virtual_s=20, advances=3, warnings={"busy_wait": 1})

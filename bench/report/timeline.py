@@ -16,14 +16,22 @@ Curve = NDArray[np.float64]
 
 
 class Sampled(NamedTuple):
-    """A metric of the engine: times in s from its first sample, values."""
+    """A curve: times in s from the first request on, values."""
 
     times_s: Curve
     values: Curve
 
 
-def sampled(path: Path, metric: str) -> Sampled | None:
-    """The sum over all labels of ``metric``; None where the engine does not have it."""
+def first_sent_s(requests: Sequence[RequestResult]) -> float:
+    """The origin of all curves, by the session's CLOCK_MONOTONIC."""
+    return min((request.start_s for request in requests), default=0.0)
+
+
+def sampled(path: Path, metric: str, origin_s: float) -> Sampled | None:
+    """The sum over all labels of ``metric``, from the last sample before ``origin_s`` on.
+
+    None where the engine does not have it.
+    """
     if not path.exists():
         return None
     samples = [json.loads(line) for line in path.read_text().splitlines()]
@@ -31,16 +39,18 @@ def sampled(path: Path, metric: str) -> Sampled | None:
     for sample in samples:
         found = [v for name, v in sample["metrics"].items() if name.split("{")[0] == metric]
         if found:
-            times_s.append(sample["time_ns"] / 1e9)
+            times_s.append(sample["time_ns"] / 1e9 - origin_s)
             values.append(sum(found))
     if not times_s:
         return None
-    return Sampled(np.asarray(times_s) - times_s[0], np.asarray(values))
+    first = max(0, int(np.searchsorted(times_s, 0.0, side="right")) - 1)
+    return Sampled(np.asarray(times_s[first:]), np.asarray(values[first:]))
 
 
 def output_tokens_per_s(requests: Sequence[RequestResult], bin_s: float = 1.0) -> Sampled:
     """Tokens that reached clients, in bins of ``bin_s``, from the first request on."""
-    arrivals = [arrival for request in requests for arrival in _token_times(request)]
+    origin_s = first_sent_s(requests)
+    arrivals = [arrival for request in requests for arrival in _token_times(request, origin_s)]
     if not arrivals:
         return Sampled(np.zeros(0), np.zeros(0))
     bins = int(max(arrivals) // bin_s) + 1
@@ -48,8 +58,8 @@ def output_tokens_per_s(requests: Sequence[RequestResult], bin_s: float = 1.0) -
     return Sampled(edges[:-1], counts / bin_s)
 
 
-def _token_times(request: RequestResult) -> list[float]:
+def _token_times(request: RequestResult, origin_s: float) -> list[float]:
     if request.ttft_s is None:
         return []
-    steps = np.cumsum([request.start_s + request.ttft_s, *request.itl_s])
+    steps = np.cumsum([request.start_s - origin_s + request.ttft_s, *request.itl_s])
     return [float(step) for step in steps]
