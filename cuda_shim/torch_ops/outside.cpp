@@ -2,11 +2,13 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -20,39 +22,27 @@ namespace {
 
 using torch::jit::Stack;
 
-// Of PyTorch itself. They are made of others, move bytes with NCCL, or belong to other devices.
-constexpr auto kOwnNamespaces = std::to_array<std::string_view>({"aten",
-                                                                 "c10d",
-                                                                 "_c10d_functional",
-                                                                 "_c10d_functional_autograd",
-                                                                 "c10d_functional",
-                                                                 "prim",
-                                                                 "prims",
-                                                                 "prepacked",
-                                                                 "profiler",
-                                                                 "quantized",
-                                                                 "_quantized",
-                                                                 "sparse",
-                                                                 "mkl",
-                                                                 "mkldnn",
-                                                                 "onednn",
-                                                                 "xnnpack",
-                                                                 "metal",
-                                                                 "vulkan",
-                                                                 "inductor",
-                                                                 "rngprims",
-                                                                 "debugprims",
-                                                                 "export",
-                                                                 "higher_order",
-                                                                 "static_runtime",
-                                                                 "cuda",
-                                                                 "_test",
-                                                                 "dist_inspect",
-                                                                 "streams",
-                                                                 "device_mesh",
-                                                                 "mkldnn_prepacked",
-                                                                 "torch_attn",
-                                                                 "prepack"});
+// PyTorch's own that it defines later, when their modules are imported: they are made of others.
+constexpr auto kLaterNamespaces =
+    std::to_array<std::string_view>({"debugprims", "fsdp", "inductor", "prims", "rngprims"});
+// PyTorch's own with kernels like another library's.
+constexpr std::string_view kSymmetricMemory = "symm_mem";
+
+std::string_view namespace_of(const c10::OperatorName& name) {
+  const std::string_view full = name.name;
+  return full.substr(0, full.find("::"));
+}
+
+// What is there at the end of PyTorch's import is its own, and made of operators of `aten`, or
+// moves bytes with NCCL, or belongs to other devices.
+std::set<std::string, std::less<>> own_namespaces() {
+  std::set<std::string, std::less<>> own(kLaterNamespaces.begin(), kLaterNamespaces.end());
+  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    own.emplace(namespace_of(name));
+  }
+  own.erase(std::string(kSymmetricMemory));
+  return own;
+}
 
 // Sees a call on its way to the kernel of the device.
 class Observer final : public c10::OperatorKernel {
@@ -75,12 +65,6 @@ class Observer final : public c10::OperatorKernel {
   Tally& tally_;
 };
 
-bool is_of_another_library(const c10::OperatorName& name) {
-  const std::string_view full = name.name;
-  const std::string_view library = full.substr(0, full.find("::"));
-  return std::ranges::find(kOwnNamespaces, library) == kOwnNamespaces.end();
-}
-
 void watch(const c10::OperatorName& name) {
   const auto op = c10::Dispatcher::singleton().findSchema(name);
   if (!op || op->hasKernelForDispatchKey(c10::DispatchKey::BackendSelect)) return;
@@ -93,7 +77,7 @@ void watch(const c10::OperatorName& name) {
 class NewOperators final : public c10::OpRegistrationListener {
  public:
   void onOperatorRegistered(const c10::OperatorHandle& op) override {
-    if (!is_of_another_library(op.operator_name())) return;
+    if (own_.contains(namespace_of(op.operator_name()))) return;
     const std::lock_guard lock(mutex_);
     names_.push_back(op.operator_name());
     any_.store(true, std::memory_order_release);
@@ -108,6 +92,7 @@ class NewOperators final : public c10::OpRegistrationListener {
   }
 
  private:
+  const std::set<std::string, std::less<>> own_ = own_namespaces();
   std::mutex mutex_;
   std::vector<c10::OperatorName> names_;
   std::atomic<bool> any_ = false;
