@@ -18,16 +18,17 @@ def after_import(name: str, action: Action) -> None:
     if (module := sys.modules.get(name)) is not None:
         action(module)
     else:
-        _Finder.instance().actions[name] = action
+        _Finder.instance().actions.setdefault(name, []).append(action)
 
 
 class _Finder(MetaPathFinder):
-    """Asks the other finders, and adds the action to what they found."""
+    """Asks the other finders, and adds the actions to what they found."""
 
     _instance: _Finder | None = None
 
     def __init__(self) -> None:
-        self.actions: dict[str, Action] = {}
+        self.actions: dict[str, list[Action]] = {}
+        self._asking: set[str] = set()
 
     @classmethod
     def instance(cls) -> _Finder:
@@ -42,23 +43,31 @@ class _Finder(MetaPathFinder):
         path: Sequence[str] | None = None,  # noqa: ARG002
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
-        action = self.actions.pop(fullname, None)
-        if action is None:
+        if fullname not in self.actions or fullname in self._asking:
             return None
-        spec = importlib.util.find_spec(fullname)
-        if spec is None or spec.loader is None:
-            self.actions[fullname] = action
-            return spec
-        spec.loader = _Loader(spec.loader, action)
+        self._asking.add(fullname)
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._asking.remove(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, self)
         return spec
+
+    def act_on(self, module: ModuleType) -> None:
+        for action in self.actions.pop(module.__name__, ()):
+            action(module)
 
 
 class _Loader(Loader):
-    """A loader with an action behind it; else as the one it stands for."""
+    """A loader with actions behind it; else as the one it stands for.
 
-    def __init__(self, loader: Loader, action: Action) -> None:
+    The finder keeps the actions until then: a spec may be asked for without being loaded.
+    """
+
+    def __init__(self, loader: Loader, finder: _Finder) -> None:
         self._loader = loader
-        self._action = action
+        self._finder = finder
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
@@ -71,4 +80,4 @@ class _Loader(Loader):
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         self._loader.exec_module(module)
-        self._action(module)
+        self._finder.act_on(module)

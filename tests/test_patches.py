@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -42,6 +43,16 @@ def test_an_action_runs_right_after_the_import(victim: str) -> None:
     assert __import__(victim).value == 2
     assert seen == [1]
     assert type(sys.modules[victim].__loader__).__name__ == "SourceFileLoader"
+
+
+def test_asking_whether_a_module_is_there_does_not_lose_its_actions(victim: str) -> None:
+    seen: list[str] = []
+    after_import(victim, lambda _: seen.append("first"))
+    after_import(victim, lambda _: seen.append("second"))
+    assert importlib.util.find_spec(victim) is not None
+    assert seen == []
+    __import__(victim)
+    assert seen == ["first", "second"]
 
 
 def test_an_action_on_what_is_imported_runs_at_once(victim: str) -> None:

@@ -1,30 +1,18 @@
-"""torch.distributed and DDP on 2, 4 and 8 virtual GPUs, started by torchrun and by mp.spawn.
-
-torch is too large to install in every run of the tests: ``WARPSERVE_TEST_TORCH`` names the Python
-of an environment that has it.
-"""
+"""torch.distributed and DDP on 2, 4 and 8 virtual GPUs, started by torchrun and by mp.spawn."""
 
 from __future__ import annotations
 
 import json
-import os
 import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.environments import require_torch
 from tests.harness import Warpserve
 
 SCRIPT = Path(__file__).parent / "torch" / "ddp.py"
-
-
-@pytest.fixture
-def python() -> str:
-    found = os.environ.get("WARPSERVE_TEST_TORCH")
-    if found is None:
-        pytest.skip("WARPSERVE_TEST_TORCH does not name a Python that has torch")
-    return found
 
 
 def free_port() -> int:
@@ -57,9 +45,8 @@ def expected(ranks: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("launcher", ["torchrun", "spawn"])
 @pytest.mark.parametrize("ranks", [2, 4, 8])
-def test_torch_distributed_and_ddp(
-    warpserve: Warpserve, python: str, ranks: int, launcher: str
-) -> None:
+def test_torch_distributed_and_ddp(warpserve: Warpserve, ranks: int, launcher: str) -> None:
+    python = require_torch()[-1]
     port = str(free_port())
     if launcher == "torchrun":
         rendezvous = ["--master-addr", "127.0.0.1", "--master-port", port]
