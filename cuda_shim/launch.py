@@ -26,12 +26,12 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 import warpserve
+from warpserve.cache import cache_folder
 from warpserve.cuda_shim.api.model import CUDA_MAJORS, load_libraries
 from warpserve.cuda_shim.catalogue import export, machine
 from warpserve.cuda_shim.torch_ops.build import Torch
 from warpserve.cuda_shim.torch_ops.build import library as torch_ops_library
 from warpserve.errors import SessionError
-from warpserve.patches.engines.store import cache_folder
 from warpserve.timekeeper.native import native_file
 
 _CUDA_VARIABLE = "WARPSERVE_CUDA"

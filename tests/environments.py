@@ -12,8 +12,9 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from warpserve.cache import cache_folder
 from warpserve.cuda_shim.torch_ops.build import Torch
-from warpserve.patches.engines.store import EngineStore, cache_folder
+from warpserve.patches.engines.store import EngineStore
 
 _CUPY = "cupy-cuda13x==14.2.0"
 
@@ -37,7 +38,14 @@ def cupy_python() -> Path:
     with FileLock(f"{folder}.lock"):
         if not (folder / "complete").exists():
             subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-            install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            install = [
+                str(python),
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+            ]
             subprocess.run([*install, _CUPY], check=True, stderr=subprocess.DEVNULL)
             (folder / "complete").touch()
     return python

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from warpserve.bench.models.shipped import DATA, Publication, ShippedModel, shipped_models
 from warpserve.bench.models.tokenizer import tokenizer_families, write_tokenizer
-from warpserve.patches.engines.store import cache_folder
+from warpserve.cache import cache_folder
 
 _SOURCES = ("*.toml", "words.txt", "configs/*.json", "codebook.py", "tokenizer.py", "snapshots.py")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from warpserve.cache import cache_folder
 from warpserve.cuda_shim.torch_ops.build import prepare
 from warpserve.errors import InstallationError
-from warpserve.patches.engines.store import cache_folder
 
 
 def main() -> None:

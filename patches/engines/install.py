@@ -10,9 +10,10 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from warpserve.cache import cache_folder
 from warpserve.cuda_shim.torch_ops import build as torch_ops
 from warpserve.patches.engines.requirement import EngineError, EngineRequirement, KnownVersion
-from warpserve.patches.engines.store import Engine, EngineStore, cache_folder
+from warpserve.patches.engines.store import Engine, EngineStore
 
 
 def install(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from platformdirs import user_cache_path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from warpserve.cache import cache_folder
 from warpserve.patches.engines.requirement import EngineError, EngineRequirement
 
 _RECORD = "warpserve-engine.json"
@@ -61,12 +60,6 @@ class EngineStore:
 
     def forget(self, engine: Engine) -> None:
         (engine.path / _RECORD).unlink(missing_ok=True)
-
-
-def cache_folder() -> Path:
-    """What warpserve keeps between runs and can make again."""
-    chosen = os.environ.get("WARPSERVE_CACHE")
-    return Path(chosen) if chosen else user_cache_path("warpserve")
 
 
 def _read(record: Path) -> Engine:
