@@ -16,7 +16,8 @@ from warpserve.cache import cache_folder
 from warpserve.cuda_shim.torch_ops.build import Torch
 from warpserve.patches.engines.store import EngineStore
 
-_CUPY = "cupy-cuda13x==14.2.0"
+_CUPY = ("cupy-cuda13x==14.2.0", "nvidia-cuda-nvrtc==13.5.37", "nvidia-cuda-runtime==13.5.37")
+"""With the headers that it includes in its kernels, and the library that would compile them."""
 
 
 def torch_pythons() -> list[Path]:
@@ -32,7 +33,7 @@ def require_torch() -> list[Path]:
 
 
 def cupy_python() -> Path:
-    folder = cache_folder() / "tests" / _CUPY
+    folder = cache_folder() / "tests" / _CUPY[0]
     folder.parent.mkdir(parents=True, exist_ok=True)
     python = folder / "bin" / "python"
     with FileLock(f"{folder}.lock"):
@@ -46,6 +47,6 @@ def cupy_python() -> Path:
                 "--quiet",
                 "--disable-pip-version-check",
             ]
-            subprocess.run([*install, _CUPY], check=True, stderr=subprocess.DEVNULL)
+            subprocess.run([*install, *_CUPY], check=True, stderr=subprocess.DEVNULL)
             (folder / "complete").touch()
     return python
