@@ -1,22 +1,17 @@
-"""Torch's operators on control memory: see tests/torch, which runs in an engine's environment.
-
-The torches are those of the installed engines, or of the interpreters in WARPSERVE_TEST_TORCH,
-separated by colons.
-"""
+"""Torch's operators on control memory: see tests/torch, which runs in an engine's environment."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.environments import require_torch, torch_pythons
 from tests.harness import Outcome, Warpserve
 from warpserve.cuda_shim.torch_ops.build import Torch, library, prepare
 from warpserve.errors import InstallationError
-from warpserve.patches.engines.store import EngineStore
 
 PROGRAMS = Path(__file__).parent / "torch"
 BOOKKEEPING = """
@@ -28,27 +23,17 @@ BOOKKEEPING = """
 """
 
 
-def torches() -> list[Path]:
-    named = os.environ.get("WARPSERVE_TEST_TORCH")
-    pythons = map(Path, named.split(":")) if named else (e.python for e in EngineStore())
-    return [python for python in pythons if Torch.of(python) is not None]
-
-
-@pytest.fixture(params=torches() or [Path()], ids=str)
+@pytest.fixture(params=torch_pythons() or [Path()], ids=str)
 def each_python(request: pytest.FixtureRequest) -> Path:
     """The interpreter of each torch."""
-    if request.param == Path():
-        pytest.skip("no torch for CUDA: install an engine, or set WARPSERVE_TEST_TORCH")
+    require_torch()
     return Path(request.param)
 
 
 @pytest.fixture
 def python() -> Path:
     """The interpreter of some torch."""
-    found = torches()
-    if not found:
-        pytest.skip("no torch for CUDA: install an engine, or set WARPSERVE_TEST_TORCH")
-    return found[-1]
+    return require_torch()[-1]
 
 
 def run(warpserve: Warpserve, python: Path, *command: str | Path, gpus: int = 1) -> Outcome:

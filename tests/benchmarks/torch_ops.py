@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Iterator
 
 from tests.benchmarks.figure import Figure
-from warpserve.patches.engines.store import EngineStore
+from tests.environments import require_torch
 
 BAR_US = 5.0
 LOAD_BAR_MS = 50.0
-TORCH_VARIABLE = "WARPSERVE_TEST_TORCH"
-"""Names the Python of an environment with torch; else that of the first engine installed."""
-
 # Processor time of the thread: what other processes do meanwhile does not count.
 _PROGRAM = """
 import json, os, statistics, time
@@ -61,10 +57,8 @@ print(json.dumps([load_ms, rows]))
 
 
 def figures() -> Iterator[Figure]:
-    """Each operator on 64 elements; none where there is no torch."""
-    python = os.environ.get(TORCH_VARIABLE) or next((str(e.python) for e in EngineStore()), None)
-    if python is None:
-        return
+    """Each operator on 64 elements."""
+    python = str(require_torch()[-1])
     command = ["warpserve", "run", "--quiet", "--gpu", "h100-sxm", "--", python, "-c", _PROGRAM]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     load_ms, rows = json.loads(done.stdout)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 import subprocess
 from collections.abc import Iterator
@@ -16,9 +15,6 @@ from warpserve.timekeeper.native import native_file
 
 ROOT = Path(__file__).parents[2]
 MAJOR = 13
-TORCH_VARIABLE = "WARPSERVE_TEST_TORCH"
-"""Names the Python of an environment with torch; without it those figures are left out."""
-
 _CALLS = {
     "launch": "launch of a kernel",
     "record_and_wait": "record of an event, and a wait for it in the stream",
@@ -53,14 +49,14 @@ def figures() -> Iterator[Figure]:
     for line in output.splitlines():
         name, median_ns = line.split()
         yield Figure(f"{_CALLS[name]}, host time", float(median_ns), "ns", None)
-    if python := os.environ.get(TORCH_VARIABLE):
-        ns = float(_in_session(python, "-c", _DISPATCH))
-        yield Figure("torch's CPU dispatch of x.add_(y), 4 elements", ns, "ns", None)
-        plain_s = statistics.median(_import_s(python) for _ in range(_IMPORTS))
-        added_s = statistics.median(_import_s(*_session(python)) for _ in range(_IMPORTS)) - plain_s
-        yield Figure("import torch, processor time", plain_s, "s", None)
-        what = "added to it by a session with GPUs, torch.cuda.init() included, processor time"
-        yield Figure(what, added_s, "s", None)
+    python = str(require_torch()[-1])
+    ns = float(_in_session(python, "-c", _DISPATCH))
+    yield Figure("torch's CPU dispatch of x.add_(y), 4 elements", ns, "ns", None)
+    plain_s = statistics.median(_import_s(python) for _ in range(_IMPORTS))
+    added_s = statistics.median(_import_s(*_session(python)) for _ in range(_IMPORTS)) - plain_s
+    yield Figure("import torch, processor time", plain_s, "s", None)
+    what = "added to it by a session with GPUs, torch.cuda.init() included, processor time"
+    yield Figure(what, added_s, "s", None)
 
 
 def _program(folder: Path) -> Path:

@@ -1,7 +1,7 @@
 """Triton on the virtual GPU: kernels are not compiled, nor is the C code that launches them.
 
 All else is Triton's own: how arguments are bound and specialised, its caches, hooks and grids.
-Known to work with 3.6, and with TokenSpeed's fork 3.9.
+Known to work with 3.6 and 3.8, and with TokenSpeed's fork 3.9.
 """
 
 from __future__ import annotations
