@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.benchmarks.figure import Figure
+from tests.environments import require_torch
 from warpserve.cuda_shim.api.generate import write_sources
 from warpserve.cuda_shim.api.model import Api
 from warpserve.timekeeper.native import native_file
