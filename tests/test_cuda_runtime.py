@@ -194,6 +194,15 @@ def test_events_values_and_graph_memory(warpserve: Warpserve) -> None:
     }
 
 
+def test_full_gpus_cost_the_host_nothing(warpserve: Warpserve) -> None:
+    done = warpserve.run([sys.executable, PROGRAMS / "fill.py"], options=["--gpu", "h100-sxm:8"])
+    assert done.exit_code == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert len(told["filled_bytes"]) == 8
+    assert min(told["filled_bytes"]) > 78 << 30
+    assert told["resident_bytes"] < 150e6
+
+
 # Roads
 
 
