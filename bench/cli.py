@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -21,11 +22,12 @@ from warpserve.timekeeper.options import Clock
 
 
 def bench(
-    run: Annotated[
-        Path | None, typer.Argument(help="a YAML file; options on the command line go before it")
-    ] = None,
-    engine_flags: Annotated[
-        list[str] | None, typer.Argument(help="the engine's own flags, after --")
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RUN.yaml] [-- ENGINE FLAGS]",
+            help="an experiment in a file, over which options go; the engine's own flags",
+        ),
     ] = None,
     engine: Annotated[str | None, typer.Option(help="ENGINE==VERSION [vllm==0.24.0]")] = None,
     engine_python: Annotated[
@@ -47,6 +49,7 @@ def bench(
     out: Annotated[Path | None, typer.Option(help="the run folder [runs/DATE-TIME]")] = None,
 ) -> None:
     """Run an engine on virtual GPUs under a workload, and leave a folder with all about it."""
+    run, engine_flags = split_arguments(arguments or [])
     folder = out or Path("runs") / datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     try:
         config = RunConfig.read(
@@ -74,6 +77,13 @@ def bench(
     console().print(_speed(summary, folder), soft_wrap=True)
     if summary.failed or summary.completed != summary.sent:
         raise typer.Exit(1)
+
+
+def split_arguments(arguments: Sequence[str]) -> tuple[Path | None, list[str]]:
+    """The experiment's file, if the first is none of the engine's flags, and these flags."""
+    if arguments and not arguments[0].startswith("-"):
+        return Path(arguments[0]), list(arguments[1:])
+    return None, list(arguments)
 
 
 def _table(summary: Summary) -> Table:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from warpserve.bench.cli import split_arguments
 from warpserve.bench.config import ConfigError, RunConfig
 from warpserve.bench.models import model_named
 from warpserve.bench.report.page import write_report
@@ -135,6 +136,21 @@ def test_what_is_not_there_is_said_before_anything_starts(
     assert outcome.exit_code == 2
     assert complaint in outcome.output
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "run", "flags"),
+    [
+        ([], None, []),
+        (["run.yaml"], Path("run.yaml"), []),
+        (["--max-num-seqs", "8"], None, ["--max-num-seqs", "8"]),
+        (["run.yaml", "-tp", "2"], Path("run.yaml"), ["-tp", "2"]),
+    ],
+)
+def test_engine_flags_are_told_from_the_experiment_s_file(
+    arguments: list[str], run: Path | None, flags: list[str]
+) -> None:
+    assert split_arguments(arguments) == (run, flags)
 
 
 def test_a_folder_with_something_in_it_is_not_overwritten(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -30,6 +31,13 @@ class Run:
     def client(self) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(self.folder.client_result.read_text())
         return document
+
+    @property
+    def kv_cache_tokens(self) -> int:
+        """As the engine says in its log."""
+        found = re.search(r"GPU KV cache size: ([\d,]+) tokens", self.folder.engine_log.read_text())
+        assert found is not None
+        return int(found[1].replace(",", ""))
 
     @property
     def steps(self) -> list[dict[str, Any]]:

@@ -61,6 +61,15 @@ def test_the_same_results_with_all_cores_busy(
         assert files[0].read_bytes() == files[1].read_bytes(), name
 
 
+def test_two_gpus_take_the_same_steps_with_twice_the_cache(poisson: Run, tmp_path: Path) -> None:
+    both = bench(tmp_path / "run", *POISSON, "--gpu=h100-sxm:2")
+    assert 2 * poisson.kv_cache_tokens < both.kv_cache_tokens < 2.5 * poisson.kv_cache_tokens
+    assert len(list(both.folder.steps.iterdir())) == 2, "a worker process for each"
+    for one, two in zip(poisson.requests, both.requests, strict=True):
+        assert two.ttft_s == pytest.approx(one.ttft_s, abs=1e-9)
+        assert two.itl_s == pytest.approx(one.itl_s, abs=1e-9)
+
+
 def test_a_model_that_does_not_fit_is_the_engine_s_own_error(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=r"the engine ended in mid-run \(exit code 1\)"):
         bench(tmp_path / "run", "--predictor=constant:20ms", "--model=llama-3.1-70b")
