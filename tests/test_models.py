@@ -46,7 +46,7 @@ TOTALS = {
 PROMPT_TOKENS = 1_024
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A cache folder of warpserve's, and a home without a hub cache."""
     home = tmp_path_factory.mktemp("home")
@@ -58,7 +58,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield home / "warpserve"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def tokenizer_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Tokenizer]:
     made: dict[str, Tokenizer] = {}
 
