@@ -46,7 +46,7 @@ test-python: $(VENV)/installed engines
 engines: $(VENV)/installed
 	for engine in $(ENGINES); do $(BIN)/warpserve engine install $$engine || exit 1; done
 
-bench: $(VENV)/installed
+bench: $(VENV)/installed engines
 	$(CONFIGURE) release >/dev/null && cmake --build --preset release -j $(JOBS)
 	$(BIN)/python -m tests.benchmarks
 
