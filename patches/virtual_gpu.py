@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Callable
+from functools import cache
 
 
 def is_virtual() -> bool:
@@ -11,15 +13,18 @@ def is_virtual() -> bool:
     return "WARPSERVE_GPUS" in os.environ
 
 
-class Enqueue:
-    """Work of a duration at the end of a stream, as a kernel would be."""
+def enqueue(stream: int, duration_ns: int, what: str = "ws_gpu_enqueue") -> None:
+    """Work of a duration at the end of a stream (a cudaStream_t), as a kernel would be.
 
-    def __init__(self) -> None:
-        self._enqueue = ctypes.CDLL(None).ws_gpu_enqueue
-        self._enqueue.argtypes = (ctypes.c_void_p, ctypes.c_int64)
+    Raises RuntimeError, naming ``what`` it was for, where CUDA refuses.
+    """
+    error = _library_function()(stream, duration_ns)
+    if error != 0:
+        raise RuntimeError(f"{what}: CUDA error {error}")
 
-    def __call__(self, stream: int, duration_ns: int) -> None:
-        """``stream``: a cudaStream_t."""
-        error = self._enqueue(stream, duration_ns)
-        if error != 0:
-            raise RuntimeError(f"ws_gpu_enqueue: CUDA error {error}")
+
+@cache
+def _library_function() -> Callable[[int, int], int]:
+    function = ctypes.CDLL(None).ws_gpu_enqueue
+    function.argtypes = (ctypes.c_void_p, ctypes.c_int64)
+    return function

@@ -15,7 +15,7 @@ from warpserve.bench.cli import split_arguments
 from warpserve.bench.config import ConfigError, RunConfig
 from warpserve.bench.models import model_named
 from warpserve.bench.report.page import write_report
-from warpserve.bench.report.timeline import output_tokens_per_s, sampled
+from warpserve.bench.report.timeline import output_tokens_per_s, read_samples, sampled
 from warpserve.bench.results import RequestResult, read_vllm_results
 from warpserve.bench.run_folder import RunError, RunFolder
 from warpserve.bench.summary import Spread, Summary
@@ -201,7 +201,7 @@ def test_a_report_shows_what_there_is(tmp_path: Path) -> None:
         for second in range(3)
     ]
     folder.metrics.write_text("".join(f"{json.dumps(sample)}\n" for sample in samples))
-    curve = sampled(folder.metrics, "vllm:num_requests_running", 1.5)
+    curve = sampled(read_samples(folder.metrics), "vllm:num_requests_running", 1.5)
     assert curve is not None
     assert list(curve.times_s) == [-0.5, 0.5]
     assert list(curve.values) == [1, 2]

@@ -9,7 +9,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from warpserve.bench.config import RunConfig
 from warpserve.bench.report import plots
-from warpserve.bench.report.timeline import first_sent_s, output_tokens_per_s, sampled
+from warpserve.bench.report.timeline import (
+    first_sent_s,
+    output_tokens_per_s,
+    read_samples,
+    sampled,
+)
 from warpserve.bench.results import RequestResult
 from warpserve.bench.run_folder import RunFolder
 from warpserve.bench.summary import Summary
@@ -39,12 +44,12 @@ def _plots(folder: RunFolder, requests: Sequence[RequestResult]) -> dict[str, st
     }
     tokens = output_tokens_per_s(requests)
     drawn["Output tokens"] = plots.over_time({"": tokens}, "tokens a second")
-    origin_s = first_sent_s(requests)
-    curves = {name: sampled(folder.metrics, metric, origin_s) for name, metric in _REQUESTS.items()}
+    origin_s, samples = first_sent_s(requests), read_samples(folder.metrics)
+    curves = {name: sampled(samples, metric, origin_s) for name, metric in _REQUESTS.items()}
     known = {name: curve for name, curve in curves.items() if curve is not None}
     if known:
         drawn["Requests in the engine"] = plots.over_time(known, "requests")
-    usage = sampled(folder.metrics, _KV_USAGE, origin_s)
+    usage = sampled(samples, _KV_USAGE, origin_s)
     if usage is not None:
         percent = usage._replace(values=usage.values * 100)
         drawn["KV cache in use"] = plots.over_time({"": percent}, "%")

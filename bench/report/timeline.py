@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,14 +27,18 @@ def first_sent_s(requests: Sequence[RequestResult]) -> float:
     return min((request.start_s for request in requests), default=0.0)
 
 
-def sampled(path: Path, metric: str, origin_s: float) -> Sampled | None:
+def read_samples(path: Path) -> list[dict[str, Any]]:
+    """What the scraper wrote; nothing where it did not."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def sampled(samples: Sequence[dict[str, Any]], metric: str, origin_s: float) -> Sampled | None:
     """The sum over all labels of ``metric``, from the last sample before ``origin_s`` on.
 
     None where the engine does not have it.
     """
-    if not path.exists():
-        return None
-    samples = [json.loads(line) for line in path.read_text().splitlines()]
     times_s, values = [], []
     for sample in samples:
         found = [v for name, v in sample["metrics"].items() if name.split("{")[0] == metric]

@@ -9,7 +9,7 @@ import torch
 from vllm.v1.outputs import AsyncModelRunnerOutput, ModelRunnerOutput
 
 from warpserve.patches.step_log import StepLog
-from warpserve.patches.virtual_gpu import Enqueue
+from warpserve.patches.virtual_gpu import enqueue
 from warpserve.predictors.batch import Batch
 from warpserve.predictors.predictor import Predictor
 
@@ -20,13 +20,12 @@ class StepStream:
     def __init__(self, predictor: Predictor, log: StepLog) -> None:
         self._predictor = predictor
         self._log = log
-        self._enqueue = Enqueue()
         self._free_ns = 0
 
     def run(self, batch: Batch, request_ids: list[str]) -> None:
         """Returns at once: the step ends on the stream."""
         prediction = self._predictor.predict(batch)
-        self._enqueue(torch.cuda.current_stream().cuda_stream, prediction.duration_ns)
+        enqueue(torch.cuda.current_stream().cuda_stream, prediction.duration_ns)
         start_ns = max(self._free_ns, time.monotonic_ns())
         self._free_ns = start_ns + prediction.duration_ns
         self._log.write(batch, request_ids, prediction, start_ns, self._free_ns)

@@ -5,6 +5,7 @@ warpserve run --gpu h100-sxm:2 -- /path/to/venv/bin/python tests/cuda/cupy_check
 Prints a line for each check; ends with an error at the first that fails.
 """
 
+import checks
 import cupy
 import numpy
 
@@ -106,12 +107,5 @@ def check_graphs():
     stream.synchronize()
 
 
-def main():
-    for name, check in list(globals().items()):
-        if name.startswith("check_"):
-            check()
-            print(name.removeprefix("check_"), "ok", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    checks.run(globals())

@@ -20,6 +20,7 @@ os.environ["PATH"] = f"{NO_COMPILER}:{os.environ['PATH']}"
 os.environ["TRITON_CACHE_DIR"] = str(NO_COMPILER / "triton")
 os.environ["FLASHINFER_WORKSPACE_BASE"] = str(NO_COMPILER / "flashinfer")
 
+import checks  # noqa: E402
 import torch  # noqa: E402
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
@@ -88,12 +89,5 @@ def check_deep_gemm():
     deep_gemm.bf16_gemm_nt(x, y, torch.empty(128, 128, device="cuda", dtype=torch.bfloat16))
 
 
-def main():
-    for name, check in list(globals().items()):
-        if name.startswith("check_"):
-            check()
-            print(name.removeprefix("check_"), "ok", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    checks.run(globals())

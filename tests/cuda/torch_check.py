@@ -8,6 +8,7 @@ Prints a line for each check; ends with an error at the first that fails.
 import ctypes
 import time
 
+import checks
 import torch
 
 MS = 1_000_000
@@ -111,12 +112,5 @@ def check_kernels():
     assert values.sort().values.shape == (1000,)
 
 
-def main():
-    for name, check in list(globals().items()):
-        if name.startswith("check_"):
-            check()
-            print(name.removeprefix("check_"), "ok", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    checks.run(globals())

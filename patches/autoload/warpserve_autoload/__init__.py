@@ -16,13 +16,12 @@ _PACKAGE = Path(__file__).parents[3]
 
 def torch() -> None:
     """Called at the end of ``import torch`` (entry point ``torch.backends``)."""
+    _make_warpserve_importable()
+    from warpserve.patches import vllm
     from warpserve_autoload import torch_ops, virtual_kernels
 
-    _make_warpserve_importable()
     torch_ops.load()
     virtual_kernels.load()
-    from warpserve.patches import vllm
-
     vllm.install()
 
 

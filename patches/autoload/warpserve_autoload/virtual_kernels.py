@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import os
 import sys
 from collections import Counter
 from types import ModuleType
 from typing import Any
+
+from warpserve.patches.virtual_gpu import enqueue, is_virtual
 
 launches: Counter[str] = Counter()
 """How often each kernel was launched in this process, by its name."""
@@ -20,7 +19,7 @@ class MissingSymbolError(RuntimeError):
 
 def load() -> None:
     """Patches what compiles kernels, when it is imported. Without virtual GPUs, nothing."""
-    if "WARPSERVE_GPUS" not in os.environ:
+    if not is_virtual():
         return
     from warpserve_autoload import builds, triton
 
@@ -31,9 +30,7 @@ def load() -> None:
 def launch(name: str, stream: int) -> None:
     """Counts the kernel and enqueues it in the stream (a ``cudaStream_t``)."""
     launches[name] += 1
-    code = _enqueue()(stream, 0)
-    if code != 0:
-        raise RuntimeError(f"launch of {name} on the virtual GPU: CUDA error {code}")
+    enqueue(stream, 0, f"launch of {name} on the virtual GPU")
 
 
 def launch_on_current_stream(name: str) -> None:
@@ -61,10 +58,3 @@ def replace(module: ModuleType, path: str, value: Any) -> Any:
     before = getattr(owner, last)
     setattr(owner, last, value)
     return before
-
-
-@functools.cache
-def _enqueue() -> Any:
-    function = ctypes.CDLL(None).ws_gpu_enqueue
-    function.argtypes = [ctypes.c_void_p, ctypes.c_int64]
-    return function
