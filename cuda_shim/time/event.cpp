@@ -22,6 +22,9 @@ Status Event::synchronize() {
 }
 
 Status Event::elapsed(Event& start, Event& end, VirtualDuration& elapsed) {
+  for (const Event* event : {&start, &end}) {
+    if (const Status status = event->check_recorded(); status != Status::kOk) return status;
+  }
   const VirtualTime now = end.clock_.now();
   VirtualTime from;
   VirtualTime until;
@@ -67,10 +70,14 @@ Status Event::completion_for_host(Completion& completion) const {
   return Status::kOk;
 }
 
-Status Event::timestamp(VirtualTime now, VirtualTime& instant) const {
+Status Event::check_recorded() const {
   const std::lock_guard lock(mutex_);
   if (!options_.timing || !recorded_) return Status::kInvalidHandle;
-  if (capture_point_) return Status::kCapturedEvent;
+  return capture_point_ ? Status::kCapturedEvent : Status::kOk;
+}
+
+Status Event::timestamp(VirtualTime now, VirtualTime& instant) const {
+  const std::lock_guard lock(mutex_);
   if (!completion_.reached(now)) return Status::kNotReady;
   instant = *completion_.instant();
   return Status::kOk;

@@ -55,8 +55,8 @@ class Event {
   Status query();
   Status synchronize();
 
-  // From `start` to `end`. kInvalidHandle where either takes no times or was never recorded,
-  // kNotReady where either is still to come.
+  // From `start` to `end`. kInvalidHandle where either takes no times or was never recorded;
+  // kNotReady where both were and either is still to come.
   static Status elapsed(Event& start, Event& end, VirtualDuration& elapsed);
 
   // What a recording stream or graph sets.
@@ -70,6 +70,8 @@ class Event {
  private:
   // kOk where the event has an instant or will have one.
   Status completion_for_host(Completion& completion) const;
+  // kOk where `timestamp` may be asked.
+  Status check_recorded() const;
   Status timestamp(VirtualTime now, VirtualTime& instant) const;
 
   SessionClock& clock_;
