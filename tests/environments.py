@@ -6,23 +6,15 @@ first test that needs it.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from filelock import FileLock
 
 from warpserve.cache import cache_folder
 from warpserve.cuda_shim.torch_ops.build import Torch
 from warpserve.patches.engines.store import EngineStore
-
-several_processes_of_torch = pytest.mark.skipif(
-    not os.environ.get("WARPSERVE_TEST_TORCH_PROCESSES"),
-    reason="time now and then passes while two processes of torch meet for the first time "
-    "(docs/limitations.md); WARPSERVE_TEST_TORCH_PROCESSES=1 runs it",
-)
 
 _CUPY = ("cupy-cuda13x==14.2.0", "nvidia-cuda-nvrtc==13.5.37", "nvidia-cuda-runtime==13.5.37")
 """With the headers that it includes in its kernels, and the library that would compile them."""

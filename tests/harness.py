@@ -135,16 +135,25 @@ class Warpserve:
         command: Sequence[str | Path],
         *,
         options: Sequence[str] = (),
+        prefix: Sequence[str | Path] = (),
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         stdin: int = subprocess.DEVNULL,
         preexec_fn: Callable[[], None] | None = None,
     ) -> RunningWarpserve:
-        """`warpserve run OPTIONS -- COMMAND` in the background."""
+        """`PREFIX warpserve run OPTIONS -- COMMAND` in the background."""
         self._count += 1
         summary = self.runtime / f"summary-{self._count}.json"
         process = subprocess.Popen(
-            [*_CLI, "run", f"--summary={summary}", *options, "--", *map(str, command)],
+            [
+                *map(str, prefix),
+                *_CLI,
+                "run",
+                f"--summary={summary}",
+                *options,
+                "--",
+                *map(str, command),
+            ],
             env=self.environment(env),
             cwd=cwd,
             stdin=stdin,

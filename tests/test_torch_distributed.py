@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.environments import require_torch, several_processes_of_torch
+from tests.environments import require_torch
 from tests.harness import Warpserve
 
 SCRIPT = Path(__file__).parent / "torch" / "ddp.py"
@@ -43,7 +43,6 @@ def expected(ranks: int) -> dict[str, Any]:
     }
 
 
-@several_processes_of_torch
 @pytest.mark.parametrize("launcher", ["torchrun", "spawn"])
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 def test_torch_distributed_and_ddp(warpserve: Warpserve, ranks: int, launcher: str) -> None:

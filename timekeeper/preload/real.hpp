@@ -3,9 +3,12 @@
 #pragma once
 
 #include <aio.h>
+#include <grp.h>
 #include <mqueue.h>
+#include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -27,7 +30,11 @@ namespace warpserve {
 // clang-format off
 #define WARPSERVE_REAL_FUNCTIONS(X) \
   X(accept) X(accept4) X(aio_suspend) X(alarm) X(clock_gettime) X(clock_nanosleep) \
-  X(clock_settime) X(close) X(epoll_pwait) X(execvpe) X(getitimer) X(gettimeofday) \
+  X(clock_settime) X(close) X(epoll_pwait) X(execvpe) X(getaddrinfo) X(getgrgid) X(getgrgid_r) \
+  X(getgrnam) X(getgrnam_r) X(getgrouplist) X(gethostbyaddr) X(gethostbyaddr_r) \
+  X(gethostbyname) X(gethostbyname2) X(gethostbyname2_r) X(gethostbyname_r) X(getitimer) \
+  X(getnameinfo) X(getpwnam) X(getpwnam_r) X(getpwuid) X(getpwuid_r) X(gettimeofday) \
+  X(initgroups) \
   X(mq_timedreceive) X(mq_timedsend) X(nanosleep) X(poll) X(posix_spawn) X(posix_spawnp) \
   X(ppoll) X(pselect) X(pthread_clockjoin_np) X(pthread_mutex_clocklock) \
   X(pthread_rwlock_clockrdlock) X(pthread_rwlock_clockwrlock) X(recvmmsg) X(sched_yield) \

@@ -303,7 +303,7 @@ void AdvanceLoop::check_stall(bool settled) {
   const bool nothing_can_happen = settled && watch_.thread_count() > 0 &&
                                   (blocker == Blocker::kNoTarget || blocker == Blocker::kHeld ||
                                    blocker == Blocker::kActorWithoutTarget);
-  if (!nothing_can_happen || !ended_because_.empty()) {
+  if (!nothing_can_happen || !ended_because_.empty() || board_link_.asks_outside()) {
     quiet_since_.reset();
     return;
   }
@@ -336,8 +336,10 @@ void AdvanceLoop::add_local_state(SessionState& state) const {
   }
   state.killed = killed_;
   state.waiting = board_link_.waiting();
-  for (const pid_t pid : board_link_.holders()) {
-    state.holders.push_back("process " + std::to_string(pid));
+  for (const HoldingThread& holder : board_link_.holders()) {
+    state.holders.push_back(
+        "process " + std::to_string(holder.pid) + " (" + holder.label +
+        (holder.asks_outside ? ", which is asking outside of the session)" : ")"));
   }
 }
 

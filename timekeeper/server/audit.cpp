@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "timekeeper/server/held_back_bytes.hpp"
+#include "timekeeper/server/host_wait.hpp"
 #include "timekeeper/server/procfs.hpp"
 
 namespace warpserve {
@@ -114,6 +115,18 @@ bool is_vfork_parent(const ThreadState& thread) {
          (call->number == SYS_vfork || call->number == SYS_clone || call->number == SYS_clone3);
 }
 
+// A wait that ends by itself, at an instant of host time. Not those on futexes, which are a
+// member's virtual ones with a far deadline, nor one that a signal has interrupted and that does
+// not tell.
+bool ends_by_itself(const ThreadState& thread) {
+  const auto call = parse_blocked_call(thread.call);
+  if (!call || call->number == SYS_futex || call->number == SYS_futex_waitv ||
+      call->number == SYS_restart_syscall) {
+    return false;
+  }
+  return ends_on_host_time(*call, "");
+}
+
 void check_asleep(const ThreadKey& key, const ThreadState& thread,
                   std::vector<std::string>& violations) {
   const std::string name = name_of(key, thread);
@@ -123,6 +136,9 @@ void check_asleep(const ThreadKey& key, const ThreadState& thread,
     violations.push_back(name + "may not be looked at");
   } else if (thread.call.starts_with("running")) {
     violations.push_back(name + "is not off its run queue");
+  } else if (ends_by_itself(thread)) {
+    violations.push_back(name + "waits until an instant of host time: system call " +
+                         thread.call.substr(0, thread.call.find('\n')));
   }
 }
 

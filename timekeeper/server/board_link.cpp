@@ -8,6 +8,10 @@ namespace warpserve {
 
 namespace {
 
+bool is_hold(SlotKind kind) {
+  return kind == SlotKind::kHold || kind == SlotKind::kAsks;
+}
+
 bool same_owner(const SlotView& a, const SlotView& b) {
   return a.pid == b.pid && a.tid == b.tid && a.kind == b.kind;
 }
@@ -68,7 +72,7 @@ void BoardLink::update_slot(std::uint32_t index) {
   if (record && (!view || !same_owner(record->view, *view))) drop(index);
   if (!view) return;
   if (!record) record = make_record(*view);
-  if (view->kind == SlotKind::kHold) {
+  if (is_hold(view->kind)) {
     update_hold(*record, *view);
   } else {
     update_wait(index, *record, *view);
@@ -81,7 +85,7 @@ BoardLink::Record BoardLink::make_record(const SlotView& view) {
   add_process(pid, "process " + std::to_string(pid));
   Record record{.view = view, .actor = {}, .hold = {}, .armed_at = {}};
   record.view.target.reset();
-  if (view.kind == SlotKind::kHold) return record;
+  if (is_hold(view.kind)) return record;
   record.actor = core_.add_actor(
       {.member = members_.at(pid),
        .name = "thread " + std::to_string(view.tid),
@@ -156,12 +160,22 @@ std::vector<WaitingThread> BoardLink::waiting() const {
   return threads;
 }
 
-std::vector<pid_t> BoardLink::holders() const {
-  std::vector<pid_t> pids;
-  for (const auto& record : records_) {
-    if (record && record->hold) pids.push_back(static_cast<pid_t>(record->view.pid));
+std::vector<HoldingThread> BoardLink::holders() const {
+  std::vector<HoldingThread> threads;
+  for (std::uint32_t index = 0; index < records_.size(); ++index) {
+    const auto& record = records_[index];
+    if (!record || !record->hold) continue;
+    threads.push_back({.pid = record->view.pid,
+                       .label = label(index),
+                       .asks_outside = record->view.kind == SlotKind::kAsks});
   }
-  return pids;
+  return threads;
+}
+
+bool BoardLink::asks_outside() const {
+  return std::ranges::any_of(records_, [](const std::optional<Record>& record) {
+    return record && record->hold && record->view.kind == SlotKind::kAsks;
+  });
 }
 
 void BoardLink::trace_end(std::uint32_t index, const Record& record, bool fired) {

@@ -25,6 +25,13 @@ struct WaitingThread {
   bool remote = false;
 };
 
+// One thread whose hold keeps time from advancing; for status and stall report.
+struct HoldingThread {
+  std::uint32_t pid;
+  std::string label;
+  bool asks_outside;  // until somebody outside of the session has answered
+};
+
 class BoardLink {
  public:
   // Before members can write to the board. `trace` may be null.
@@ -52,8 +59,9 @@ class BoardLink {
   void release_all();
 
   std::vector<WaitingThread> waiting() const;
-  // The processes whose holds keep time from advancing.
-  std::vector<pid_t> holders() const;
+  std::vector<HoldingThread> holders() const;
+  // Does a member wait for an answer from outside of the session?
+  bool asks_outside() const;
 
  private:
   struct Record {
