@@ -16,6 +16,10 @@ extern "C" {
 /* Work of that duration at the end of the stream, as a kernel would be; captured like one. */
 int ws_gpu_enqueue(void* stream, int64_t duration_ns);
 
+/* The virtual time, in ns of the session, at which an event (cudaEvent_t or CUevent, with timing)
+ * was reached. cudaErrorNotReady (600) before that. */
+int ws_gpu_event_instant(void* event, int64_t* instant_ns);
+
 /* What this thread allocates until the matching end is memory that the CPU can read and write, and
  * that copies really move, whatever its size. Pairs nest. */
 void ws_gpu_control_begin(void);

@@ -26,6 +26,16 @@ int ws_gpu_enqueue(void* stream, int64_t duration_ns) {
   }));
 }
 
+int ws_gpu_event_instant(void* event, int64_t* instant_ns) {
+  return static_cast<int>(runtime_call([&] {
+    require(instant_ns != nullptr);
+    VirtualTime instant;
+    const Status status = event_of(event)->instant(instant);
+    if (status == Status::kOk) *instant_ns = instant.ns();
+    return status;
+  }));
+}
+
 void ws_gpu_control_begin() {
   control_scopes.push_back(std::make_unique<ControlScope>());
 }

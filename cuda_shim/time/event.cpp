@@ -34,6 +34,11 @@ Status Event::elapsed(Event& start, Event& end, VirtualDuration& elapsed) {
   return Status::kOk;
 }
 
+Status Event::instant(VirtualTime& instant) const {
+  if (const Status status = check_recorded(); status != Status::kOk) return status;
+  return timestamp(clock_.now(), instant);
+}
+
 void Event::set(const Completion& completion) {
   if (mirror_ != nullptr) mirror_->set(completion);
   const std::lock_guard lock(mutex_);

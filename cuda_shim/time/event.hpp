@@ -59,6 +59,9 @@ class Event {
   // kNotReady where both were and either is still to come.
   static Status elapsed(Event& start, Event& end, VirtualDuration& elapsed);
 
+  // When it was reached. kInvalidHandle and kNotReady as above.
+  Status instant(VirtualTime& instant) const;
+
   // What a recording stream or graph sets.
   void set(const Completion& completion);
   void set(CapturePoint point);
