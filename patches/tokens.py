@@ -33,5 +33,17 @@ class TokenSource:
         return allowed[_mixed(seed, position) % len(allowed)]
 
 
+def fraction_of(seed: int, position: int) -> float:
+    """At least 0 and below 1, and as good as drawn for each seed and position.
+
+    SplitMix64's last steps (Steele, Lea, Flood, OOPSLA 2014): the multiples of one number, which do
+    for ids, would tell from each draw when the next low one comes.
+    """
+    word = (seed << 32 | position) * _MIX & _WORD
+    word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 & _WORD
+    word = (word ^ word >> 27) * 0x94D049BB133111EB & _WORD
+    return (word ^ word >> 31) / 2**64
+
+
 def _mixed(seed: int, position: int) -> int:
     return (((seed << 32 | position) + 1) * _MIX & _WORD) >> 32

@@ -7,6 +7,11 @@ import os
 from collections.abc import Callable
 from functools import cache
 
+_ARGUMENTS = {
+    "ws_gpu_enqueue": (ctypes.c_void_p, ctypes.c_int64),
+    "ws_gpu_event_instant": (ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64)),
+}
+
 
 def is_virtual() -> bool:
     """Whether this process sees virtual GPUs."""
@@ -18,13 +23,32 @@ def enqueue(stream: int, duration_ns: int, what: str = "ws_gpu_enqueue") -> None
 
     Raises RuntimeError, naming ``what`` it was for, where CUDA refuses.
     """
-    error = _library_function()(stream, duration_ns)
+    error = _library_function("ws_gpu_enqueue")(stream, duration_ns)
     if error != 0:
         raise RuntimeError(f"{what}: CUDA error {error}")
 
 
+def instant_of(event: int) -> int:
+    """When an event (a cudaEvent_t) was reached, on this process' CLOCK_MONOTONIC, in ns.
+
+    Raises RuntimeError where it was not.
+    """
+    instant_ns = ctypes.c_int64()
+    error = _library_function("ws_gpu_event_instant")(event, ctypes.byref(instant_ns))
+    if error != 0:
+        raise RuntimeError(f"ws_gpu_event_instant: CUDA error {error}")
+    return instant_ns.value + _monotonic_base_ns()
+
+
 @cache
-def _library_function() -> Callable[[int, int], int]:
-    function = ctypes.CDLL(None).ws_gpu_enqueue
-    function.argtypes = (ctypes.c_void_p, ctypes.c_int64)
+def _library_function(name: str) -> Callable[..., int]:
+    function = getattr(ctypes.CDLL(None), name)
+    function.argtypes = _ARGUMENTS[name]
     return function
+
+
+@cache
+def _monotonic_base_ns() -> int:
+    base_of = ctypes.CDLL(None).ws_monotonic_base_ns
+    base_of.restype = ctypes.c_int64
+    return int(base_of())

@@ -14,13 +14,16 @@ import pytest
 from warpserve.patches import versions
 from warpserve.patches.imported import after_import
 from warpserve.patches.step_log import StepLog
-from warpserve.patches.tokens import TokenSource, seed_of
+from warpserve.patches.tokens import TokenSource, fraction_of, seed_of
 from warpserve.patches.vllm.requests import GIVEN_OUTPUT, Requests
+from warpserve.patches.vllm.speculation import Acceptance, AcceptanceError
 from warpserve.predictors.batch import Batch, RequestStep
+from warpserve.predictors.constant import Constant
 from warpserve.predictors.predictor import Prediction, PredictorError, Provenance
-from warpserve.predictors.spec import duration_ns_of, predictor_of
+from warpserve.predictors.spec import duration_ns_of, read_spec
 
 VOCABULARY = 1_000
+NO_DRAFTS = Acceptance(())
 
 
 @pytest.fixture
@@ -101,6 +104,9 @@ def scheduled(
     tokens: dict[str, int],
     new: list[Any] | None = None,
     cached: dict[str, tuple[int, int]] | None = None,
+    *,
+    drafts: dict[str, int] | None = None,
+    resumed: frozenset[str] = frozenset(),
 ) -> SimpleNamespace:
     """A SchedulerOutput. ``cached``: computed and output tokens by request."""
     known = cached or {}
@@ -109,8 +115,10 @@ def scheduled(
         total_num_scheduled_tokens=sum(tokens.values()),
         scheduled_new_reqs=new or [],
         finished_req_ids=set(),
+        scheduled_spec_decode_tokens={name: [-1] * count for name, count in (drafts or {}).items()},
         scheduled_cached_reqs=SimpleNamespace(
             req_ids=list(known),
+            resumed_req_ids=resumed,
             num_computed_tokens=[computed for computed, _ in known.values()],
             num_output_tokens=[outputs for _, outputs in known.values()],
         ),
@@ -122,6 +130,8 @@ def new_request(request_id: str, prompt: list[int], **more: Any) -> SimpleNamesp
         "req_id": request_id,
         "prompt_token_ids": prompt,
         "num_computed_tokens": 0,
+        "lora_request": None,
+        "pooling_params": None,
         "sampling_params": SimpleNamespace(extra_args=None, logprobs=None),
     }
     return SimpleNamespace(**defaults | more)
@@ -137,46 +147,124 @@ class Runner:
 
 
 def test_a_prompt_in_two_chunks_gives_its_first_token_with_the_second() -> None:
-    requests = Requests(VOCABULARY)
+    requests = Requests(VOCABULARY, NO_DRAFTS)
     first = scheduled({"a": 60}, new=[new_request("a", list(range(100)))])
     requests.update(first)
     assert requests.batch(first, Runner()) == Batch((RequestStep(60, 0, True),), 64)
-    assert requests.sample(first, None) == [[]]
+    assert requests.advance(first, None) == [[]]
     second = scheduled({"a": 40}, cached={"a": (60, 0)})
     requests.update(second)
     assert requests.batch(second, Runner()) == Batch((RequestStep(40, 60, True),), 40)
-    assert [len(tokens) for tokens in requests.sample(second, None)] == [1]
+    assert [len(tokens) for tokens in requests.advance(second, None)] == [1]
     third = scheduled({"a": 1}, cached={"a": (100, 1)})
     requests.update(third)
     assert requests.batch(third, Runner()) == Batch((RequestStep(1, 100, False),), 8)
-    assert [len(tokens) for tokens in requests.sample(third, None)] == [1]
+    assert [len(tokens) for tokens in requests.advance(third, None)] == [1]
+
+
+def run(requests: Requests, step: SimpleNamespace) -> list[list[int]]:
+    requests.update(step)
+    return requests.advance(step, None)
 
 
 def test_a_preempted_request_computes_its_outputs_again_and_goes_on_with_the_same_tokens() -> None:
-    requests = Requests(VOCABULARY)
-    requests.update(scheduled({"a": 4}, new=[new_request("a", [5, 6, 7, 8])]))
-    before = scheduled({"a": 1}, cached={"a": (6, 3)})
-    requests.update(before)
-    expected = requests.sample(before, None)
+    requests = Requests(VOCABULARY, NO_DRAFTS)
+    run(requests, scheduled({"a": 4}, new=[new_request("a", [5, 6, 7, 8])]))
+    for outputs in (1, 2):
+        run(requests, scheduled({"a": 1}, cached={"a": (3 + outputs, outputs)}))
+    expected = run(requests, scheduled({"a": 1}, cached={"a": (6, 3)}))
     again = scheduled(
         {"a": 7}, new=[new_request("a", [5, 6, 7, 8], prefill_token_ids=[5, 6, 7, 8, 1, 1, 1])]
     )
     requests.update(again)
     assert requests.batch(again, Runner()).requests == (RequestStep(7, 0, True),)
-    assert requests.sample(again, None) == expected
+    assert requests.advance(again, None) == expected
 
 
 def test_the_workload_s_own_answer_is_given_first() -> None:
-    requests = Requests(VOCABULARY)
+    requests = Requests(VOCABULARY, NO_DRAFTS)
     given = SimpleNamespace(extra_args={GIVEN_OUTPUT: [11, 12]}, logprobs=None)
     step = scheduled({"a": 3}, new=[new_request("a", [1, 2, 3], sampling_params=given)])
     answer = []
     for outputs in range(3):
         requests.update(step)
-        answer += requests.sample(step, None)
+        answer += requests.advance(step, None)
         step = scheduled({"a": 1}, cached={"a": (3 + outputs, outputs + 1)})
     assert answer[:2] == [[11], [12]]
     assert answer[2] not in ([11], [12])
+
+
+def test_a_resumed_request_is_where_the_scheduler_says() -> None:
+    requests = Requests(VOCABULARY, NO_DRAFTS)
+    run(requests, scheduled({"a": 4}, new=[new_request("a", [5, 6, 7, 8])]))
+    run(requests, scheduled({"a": 1}, cached={"a": (4, 1)}))
+    resumed = scheduled({"a": 6}, cached={"a": (0, 2)}, resumed=frozenset("a"))
+    requests.update(resumed)
+    assert requests.batch(resumed, Runner()).requests == (RequestStep(6, 0, True),)
+    assert [len(tokens) for tokens in requests.advance(resumed, None)] == [1]
+
+
+@pytest.mark.parametrize(("rate", "accepted"), [(1.0, 3), (0.0, 0)])
+def test_rejected_drafts_are_not_computed_however_the_scheduler_counts(
+    rate: float, accepted: int
+) -> None:
+    requests = Requests(VOCABULARY, Acceptance([rate] * 3))
+    (first,) = run(requests, scheduled({"a": 4}, new=[new_request("a", [5, 6, 7, 8])]))
+    step = scheduled({"a": 4}, cached={"a": (4, 1)}, drafts={"a": 3})
+    (verified,) = run(requests, step)
+    assert len(verified) == 1 + accepted
+    # With asynchronous scheduling it counts all three as computed until it learns better.
+    after = scheduled({"a": 4}, cached={"a": (8, 5)}, drafts={"a": 3})
+    requests.update(after)
+    assert requests.batch(after, Runner()).requests == (RequestStep(4, 5 + accepted, False),)
+    outputs = [*first, *verified, *requests.advance(after, None)[0]]
+    plain = Requests(VOCABULARY, NO_DRAFTS)
+    expected = run(plain, scheduled({"a": 4}, new=[new_request("a", [5, 6, 7, 8])]))[0]
+    for computed in range(4, 3 + len(outputs)):
+        step = scheduled({"a": 1}, cached={"a": (computed, computed - 3)})
+        expected += run(plain, step)[0]
+    assert outputs == expected, "drafts change how fast tokens come, not which"
+
+
+def test_what_a_drafter_proposes_are_the_tokens_that_follow() -> None:
+    requests = Requests(VOCABULARY, Acceptance([1.0, 1.0]))
+    run(requests, scheduled({"a": 4}, new=[new_request("a", [5, 6, 7, 8])]))
+    (proposed,) = requests.drafts(["a"], 2)
+    step = scheduled({"a": 3}, cached={"a": (4, 1)}, drafts={"a": 2})
+    assert run(requests, step)[0][:2] == proposed
+
+
+def test_acceptance_is_as_often_as_the_user_says() -> None:
+    acceptance = Acceptance.parse("0.8,0.5,0.1")
+    counts = [acceptance.of(seed, position, 3) for seed in range(100) for position in range(100)]
+    for i, rate in enumerate((0.8, 0.5, 0.1)):
+        assert sum(count > i for count in counts) / len(counts) == pytest.approx(rate, abs=0.01)
+    assert max(acceptance.of(1, position, 1) for position in range(100)) == 1
+
+
+@pytest.mark.parametrize("rates", ["", "0.5,x", "0.5,0.6", "1.5", "-0.1", "nan"])
+def test_rates_that_are_none_are_refused(rates: str) -> None:
+    with pytest.raises(AcceptanceError):
+        Acceptance.parse(rates)
+
+
+def test_a_session_needs_a_rate_for_each_draft(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WARPSERVE_ACCEPTANCE", raising=False)
+    Acceptance.of_session(0)
+    with pytest.raises(AcceptanceError, match="how many of the 3 drafts"):
+        Acceptance.of_session(3)
+    monkeypatch.setenv("WARPSERVE_ACCEPTANCE", "0.5,0.4")
+    with pytest.raises(AcceptanceError, match="has 2 rates for 3 draft positions"):
+        Acceptance.of_session(3)
+
+
+def test_draws_are_even_whatever_one_walks_by() -> None:
+    position, low = 0, 0
+    for _ in range(10_000):
+        is_low = fraction_of(7, position) < 0.5
+        low += is_low
+        position += 2 if is_low else 1
+    assert low / 10_000 == pytest.approx(0.5, abs=0.02)
 
 
 def test_a_step_log_has_a_line_for_each_step(
@@ -204,7 +292,8 @@ def test_a_step_log_has_a_line_for_each_step(
 )
 def test_durations_have_units(text: str, duration_ns: int) -> None:
     assert duration_ns_of(text) == duration_ns
-    prediction = predictor_of(f"constant:{text}").predict(Batch((RequestStep(1, 0, True),), 1))
+    predictor = Constant(duration_ns_of(text))
+    prediction = predictor.predict(Batch((RequestStep(1, 0, True),), 1))
     assert prediction == Prediction(duration_ns, Provenance.STATED)
 
 
@@ -223,4 +312,4 @@ def test_durations_have_units(text: str, duration_ns: int) -> None:
 )
 def test_a_predictor_that_is_none_is_refused(spec: str) -> None:
     with pytest.raises(PredictorError):
-        predictor_of(spec)
+        read_spec(spec)

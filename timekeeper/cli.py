@@ -33,6 +33,7 @@ class MemberOptions:
     gpu: str | None = None
     predictor: str | None = None
     step_log: Path | None = None
+    acceptance: str | None = None
 
 
 # The members' environment, from what was asked for, the session's folder and the command. The
@@ -61,6 +62,13 @@ def run(
     ] = None,
     step_log: Annotated[
         Path | None, typer.Option(help="a folder for a line about each step of an engine")
+    ] = None,
+    acceptance: Annotated[
+        str | None,
+        typer.Option(
+            help="with speculative decoding: the part of drafts that is accepted, "
+            "by position, such as 0.8,0.6,0.4"
+        ),
     ] = None,
     clock: Annotated[
         Clock,
@@ -134,7 +142,9 @@ def run(
         message = f"warpserve: {command[0]} is a static binary: its clock is not virtual"
         print(message, file=sys.stderr)
     try:
-        asked = MemberOptions(gpu=gpu, predictor=predictor, step_log=step_log)
+        asked = MemberOptions(
+            gpu=gpu, predictor=predictor, step_log=step_log, acceptance=acceptance
+        )
         exit_code, state = _run(options, command, asked)
     except SessionEnded as error:
         _fail(str(error), EXIT_TIMEKEEPER_DIED)

@@ -10,8 +10,12 @@ from warpserve.bench.models import hub_folder
 from warpserve.cuda_shim.launch import gpu_environment, prepare_torch
 from warpserve.errors import SessionError
 from warpserve.patches.step_log import FOLDER
+from warpserve.patches.vllm.speculation import ACCEPTANCE, Acceptance, AcceptanceError
+from warpserve.predictors.aiconfigurator.client import python_environment
+from warpserve.predictors.from_catalogue import hardware_of
+from warpserve.predictors.hardware import hardware_environment
 from warpserve.predictors.predictor import PredictorError
-from warpserve.predictors.spec import SESSION_PREDICTOR, predictor_of
+from warpserve.predictors.spec import SESSION_PREDICTOR, read_spec
 from warpserve.timekeeper.cli import MemberOptions
 
 
@@ -22,6 +26,8 @@ def prepare_members(asked: MemberOptions, command: Sequence[str]) -> None:
     """
     if asked.predictor is not None:
         _check_predictor(asked.predictor)
+    if asked.acceptance is not None:
+        _check_acceptance(asked.acceptance)
     if asked.gpu is not None:
         prepare_torch(command, os.environ)
 
@@ -36,17 +42,28 @@ def member_environment(
     env = dict(os.environ)
     if asked.gpu is not None:
         env = gpu_environment(asked.gpu, folder, command, env)
+        env |= hardware_environment(hardware_of(asked.gpu))
     if asked.predictor is not None:
         env[SESSION_PREDICTOR] = asked.predictor
+        env |= python_environment()
         env |= hub_folder(folder / "hub", env)
+    if asked.acceptance is not None:
+        env[ACCEPTANCE] = asked.acceptance
     if asked.step_log is not None:
         asked.step_log.mkdir(parents=True, exist_ok=True)
         env[FOLDER] = str(asked.step_log.absolute())
     return env
 
 
+def _check_acceptance(rates: str) -> None:
+    try:
+        Acceptance.parse(rates)
+    except AcceptanceError as error:
+        raise SessionError(f"--acceptance: {error}") from None
+
+
 def _check_predictor(spec: str) -> None:
     try:
-        predictor_of(spec)
+        read_spec(spec)
     except PredictorError as error:
         raise SessionError(f"--predictor {spec}: {error}") from None

@@ -2,12 +2,15 @@
 
 | symbol | how | why |
 |---|---|---|
+| ``EngineArgs.create_load_config`` | before, "dummy" in place of "auto" | no weights are needed |
 | ``Worker.load_model`` | afterwards, leaves the model uncompiled | no kernel runs |
 | ``Worker.compile_or_warm_up_model`` | without its kernels and graphs | likewise |
 | ``SpinCondition`` | its readers sleep at once | who spins keeps time from moving |
 | ``torch.distributed`` | groups of one rank get the fake backend | they only poll |
 | ``Worker.execute_model`` | instead, once warm | a step is its predicted time |
 | ``Worker.sample_tokens`` | instead, once warm | the tokens of that step |
+| ``Worker.take_draft_token_ids`` | instead, once warm | what a drafter proposes next |
+| ``Worker.execute_dummy_batch`` | instead, once warm | a rank without requests |
 
 The worker is the seam that all versions share: the scheduler's output goes in, tokens come out. All
 that decides about timing is before it: in the scheduler, the KV-cache manager and the servers.
@@ -15,13 +18,16 @@ that decides about timing is before it: in the scheduler, the KV-cache manager a
 
 from __future__ import annotations
 
+import os
 from types import ModuleType
 
 from warpserve.patches.imported import after_import
 from warpserve.patches.lone_groups import without_transport
 from warpserve.patches.versions import require_version
 from warpserve.patches.virtual_gpu import is_virtual
+from warpserve.patches.vllm.loading import load_dummies
 from warpserve.patches.vllm.shm_broadcast import block_at_once
+from warpserve.predictors.spec import SESSION_PREDICTOR
 
 VERSIONS = ("0.19.0", "0.24.0", "0.33.0")
 
@@ -32,6 +38,8 @@ def install() -> None:
         after_import("vllm.distributed.parallel_state", _patch_groups)
         after_import("vllm.distributed.device_communicators.shm_broadcast", block_at_once)
         after_import("vllm.v1.worker.gpu_worker", _patch_worker)
+        if SESSION_PREDICTOR in os.environ:
+            after_import("vllm.engine.arg_utils", load_dummies)
 
 
 def _patch_groups(module: ModuleType) -> None:

@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 
-def allowed_tokens(grammar: Any) -> dict[str, Any]:
-    """By request. ``grammar``: a GrammarOutput, which has a bit for each token, by request."""
+def allowed_tokens(grammar: Any, scheduled: Any) -> dict[str, list[int]]:
+    """Of each request, what may follow its known tokens.
+
+    ``grammar``: a GrammarOutput, with a bit for each token, in as many rows for each request as it
+    has drafts, and one more. ``scheduled``: the SchedulerOutput.
+    """
     import numpy as np
 
     rows = np.ascontiguousarray(grammar.grammar_bitmask).view(np.uint8)
-    return {
-        request_id: np.flatnonzero(np.unpackbits(row, bitorder="little")).tolist()
-        for request_id, row in zip(grammar.structured_output_request_ids, rows, strict=False)
-    }
+    drafts = scheduled.scheduled_spec_decode_tokens
+    allowed, row = {}, 0
+    for request_id in grammar.structured_output_request_ids:
+        bits = np.unpackbits(rows[row], bitorder="little")
+        allowed[request_id] = np.flatnonzero(bits).tolist()
+        row += 1 + len(drafts.get(request_id, ()))
+    return allowed

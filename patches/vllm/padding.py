@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def padded_tokens(runner: Any, new_tokens: Mapping[str, int]) -> int:
-    """As the model runner itself would pad the batch. ``new_tokens``: by request."""
+def padded_tokens(runner: Any, new_tokens: Mapping[str, int], loras: int) -> int:
+    """As the model runner itself would pad the batch.
+
+    ``new_tokens``: by request; ``loras``: how many LoRA adapters the batch uses.
+    """
     requests = len(new_tokens)
     tokens = sum(new_tokens.values())
     longest = max(new_tokens.values())
@@ -15,10 +18,13 @@ def padded_tokens(runner: Any, new_tokens: Mapping[str, int]) -> int:
     manager = getattr(runner, "cudagraph_manager", None)
     if manager is not None:
         uniform_tokens = longest if is_uniform else None
-        descriptor = manager.dispatch(requests, tokens, uniform_tokens, num_active_loras=0)
+        descriptor = manager.dispatch(requests, tokens, uniform_tokens, num_active_loras=loras)
         return int(descriptor.num_tokens)
     is_uniform_decode = is_uniform and longest == runner.uniform_decode_query_len
     _, descriptor = runner.cudagraph_dispatcher.dispatch(
-        num_tokens=tokens, uniform_decode=is_uniform_decode
+        num_tokens=tokens,
+        uniform_decode=is_uniform_decode,
+        has_lora=loras > 0,
+        num_active_loras=loras,
     )
     return int(descriptor.num_tokens)

@@ -10,6 +10,7 @@ from typing import Any
 from warpserve.patches.tokens import TokenSource, seed_of
 from warpserve.patches.vllm.grammar import allowed_tokens
 from warpserve.patches.vllm.padding import padded_tokens
+from warpserve.patches.vllm.speculation import Acceptance
 from warpserve.predictors.batch import Batch, RequestStep
 
 GIVEN_OUTPUT = "warpserve_output_token_ids"
@@ -17,21 +18,31 @@ GIVEN_OUTPUT = "warpserve_output_token_ids"
 
 
 @dataclass
-class _Request:
+class Request:
+    """As the worker has computed it: the scheduler may count drafts that are not verified yet."""
+
     seed: int
     prompt_tokens: int
     given_output: list[int]
     known_tokens: int
     """Of the prompt and of the outputs so far: computing the last of them gives a new one."""
     computed_tokens: int
+    lora_id: int
+    """0: the base model."""
+    pooling: Any
+    """PoolingParams, for a model that answers with vectors; else None."""
 
 
 class Requests:
     """The requests of one worker, by id."""
 
-    def __init__(self, vocabulary_size: int) -> None:
-        self._requests: dict[str, _Request] = {}
+    def __init__(self, vocabulary_size: int, acceptance: Acceptance) -> None:
+        self._requests: dict[str, Request] = {}
         self._tokens = TokenSource(vocabulary_size)
+        self._acceptance = acceptance
+
+    def __getitem__(self, request_id: str) -> Request:
+        return self._requests[request_id]
 
     def update(self, scheduled: Any) -> None:
         """``scheduled``: a SchedulerOutput."""
@@ -44,8 +55,11 @@ class Requests:
             cached.req_ids, cached.num_computed_tokens, cached.num_output_tokens, strict=True
         ):
             request = self._requests[request_id]
-            request.computed_tokens = computed_tokens
-            request.known_tokens = request.prompt_tokens + output_tokens
+            if request_id in cached.resumed_req_ids:
+                request.computed_tokens = computed_tokens
+                request.known_tokens = request.prompt_tokens + output_tokens
+            else:
+                request.computed_tokens = min(request.computed_tokens, computed_tokens)
 
     def batch(self, scheduled: Any, runner: Any) -> Batch:
         """The step that is scheduled, as predictors see it."""
@@ -54,26 +68,59 @@ class Requests:
             request = self._requests[request_id]
             is_prefill = request.computed_tokens + 1 < request.known_tokens
             steps.append(RequestStep(new_tokens, request.computed_tokens, is_prefill))
-        return Batch(tuple(steps), padded_tokens(runner, scheduled.num_scheduled_tokens))
+        lora_ids = {self._requests[request_id].lora_id for request_id in steps_of(scheduled)}
+        padded = padded_tokens(runner, scheduled.num_scheduled_tokens, len(lora_ids - {0}))
+        return Batch(tuple(steps), padded)
 
-    def sample(self, scheduled: Any, grammar: Any) -> list[list[int]]:
-        """A token for each request whose known tokens are all computed, in the batch's order."""
-        allowed = allowed_tokens(grammar) if grammar is not None else {}
+    def advance(self, scheduled: Any, grammar: Any) -> list[list[int]]:
+        """The step has been computed: the new tokens of each request, in the batch's order.
+
+        None for a request whose known tokens are not all computed, and for one that pools; one, and
+        as many drafts as are accepted, for the others.
+        """
+        allowed = allowed_tokens(grammar, scheduled) if grammar is not None else {}
+        drafts = scheduled.scheduled_spec_decode_tokens
         return [
-            self._sample(self._requests[request_id], new_tokens, allowed.get(request_id))
+            self._advance(
+                self._requests[request_id],
+                new_tokens,
+                len(drafts.get(request_id, ())),
+                allowed.get(request_id),
+            )
             for request_id, new_tokens in scheduled.num_scheduled_tokens.items()
         ]
 
-    def _sample(self, request: _Request, new_tokens: int, allowed: Any) -> list[int]:
-        position = request.computed_tokens + new_tokens
-        if position < request.known_tokens:
+    def drafts(self, request_ids: list[str], count: int) -> list[list[int]]:
+        """What a drafter would propose to follow the known tokens of each."""
+        return [
+            [self._token(request, request.known_tokens + i) for i in range(count)]
+            for request in map(self._requests.__getitem__, request_ids)
+        ]
+
+    def _advance(self, request: Request, new_tokens: int, drafts: int, allowed: Any) -> list[int]:
+        last = request.computed_tokens + new_tokens - drafts
+        request.computed_tokens = last
+        if last < request.known_tokens or request.pooling is not None:
             return []
         if allowed is not None:
-            return [self._tokens.one_of(allowed, request.seed, position)]
+            tokens = [self._tokens.one_of(allowed, request.seed, last)]
+        else:
+            accepted = self._acceptance.of(request.seed, last, drafts)
+            tokens = [self._token(request, last + i) for i in range(accepted + 1)]
+        request.computed_tokens = last + len(tokens) - 1
+        request.known_tokens = last + len(tokens)
+        return tokens
+
+    def _token(self, request: Request, position: int) -> int:
         answered = position - request.prompt_tokens
         if answered < len(request.given_output):
-            return [request.given_output[answered]]
-        return [self._tokens.at(request.seed, position)]
+            return request.given_output[answered]
+        return self._tokens.at(request.seed, position)
+
+
+def steps_of(scheduled: Any) -> list[str]:
+    """The ids of the requests in a step, in its order."""
+    return list(scheduled.num_scheduled_tokens)
 
 
 @cache
@@ -84,17 +131,20 @@ def _warn_of_logprobs() -> None:
     )
 
 
-def _request_of(new: Any) -> _Request:
+def _request_of(new: Any) -> Request:
     """``new``: a NewRequestData, also of a request that was preempted and starts over."""
     prompt = new.prompt_token_ids
     known = getattr(new, "prefill_token_ids", None) or prompt
-    extra = new.sampling_params.extra_args or {}
-    if new.sampling_params.logprobs is not None:
+    sampling = new.sampling_params
+    if sampling is not None and sampling.logprobs is not None:
         _warn_of_logprobs()
-    return _Request(
+    extra = (sampling.extra_args if sampling is not None else None) or {}
+    return Request(
         seed=seed_of(prompt),
         prompt_tokens=len(prompt),
         given_output=[int(token) for token in extra.get(GIVEN_OUTPUT, ())],
         known_tokens=len(known),
         computed_tokens=new.num_computed_tokens,
+        lora_id=new.lora_request.lora_int_id if new.lora_request is not None else 0,
+        pooling=new.pooling_params,
     )

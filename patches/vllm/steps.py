@@ -2,54 +2,74 @@
 
 from __future__ import annotations
 
-import time
-from typing import Any
+import threading
+from collections import deque
+from typing import Any, NamedTuple
 
 import torch
-from vllm.v1.outputs import AsyncModelRunnerOutput, ModelRunnerOutput
+from vllm.v1.outputs import AsyncModelRunnerOutput
 
 from warpserve.patches.step_log import StepLog
-from warpserve.patches.virtual_gpu import enqueue
+from warpserve.patches.virtual_gpu import enqueue, instant_of
 from warpserve.predictors.batch import Batch
-from warpserve.predictors.predictor import Predictor
+from warpserve.predictors.predictor import Prediction
+
+
+class _Step(NamedTuple):
+    batch: Batch
+    request_ids: list[str]
+    prediction: Prediction
+    begin: torch.cuda.Event
+    end: torch.cuda.Event
 
 
 class StepStream:
-    """One step after the other, each as long as predicted."""
+    """One step after the other, each as long as predicted, and logged when it has ended."""
 
-    def __init__(self, predictor: Predictor, log: StepLog) -> None:
-        self._predictor = predictor
+    def __init__(self, log: StepLog) -> None:
         self._log = log
-        self._free_ns = 0
+        self._running: deque[_Step] = deque()
+        self._lock = threading.Lock()
 
-    def run(self, batch: Batch, request_ids: list[str]) -> None:
-        """Returns at once: the step ends on the stream."""
-        prediction = self._predictor.predict(batch)
+    def run(self, batch: Batch, request_ids: list[str], prediction: Prediction) -> None:
+        """Returns at once: the step begins and ends on the current stream."""
+        self.log_ended()
+        begin = _recorded()
         enqueue(torch.cuda.current_stream().cuda_stream, prediction.duration_ns)
-        start_ns = max(self._free_ns, time.monotonic_ns())
-        self._free_ns = start_ns + prediction.duration_ns
-        self._log.write(batch, request_ids, prediction, start_ns, self._free_ns)
+        with self._lock:
+            self._running.append(_Step(batch, request_ids, prediction, begin, _recorded()))
 
-    def end(self) -> torch.cuda.Event:
-        """Reached when all steps so far have ended."""
-        event = torch.cuda.Event()
-        event.record()
-        return event
+    def wait(self, duration_ns: int) -> None:
+        """Nothing happens on the stream for as long."""
+        enqueue(torch.cuda.current_stream().cuda_stream, duration_ns)
+
+    def log_ended(self) -> None:
+        """May be called from any thread."""
+        with self._lock:
+            while self._running and self._running[0].end.query():
+                step = self._running.popleft()
+                begin_ns, end_ns = (
+                    instant_of(event.cuda_event) for event in (step.begin, step.end)
+                )
+                self._log.write(step.batch, step.request_ids, step.prediction, begin_ns, end_ns)
 
 
 class VirtualOutput(AsyncModelRunnerOutput):  # type: ignore[misc]
-    """A step's tokens, there when the step has ended."""
+    """``output`` (a ModelRunnerOutput), there when what is on the stream by now has ended."""
 
-    def __init__(
-        self, request_ids: list[str], token_ids: list[list[int]], end: torch.cuda.Event
-    ) -> None:
-        self._output = ModelRunnerOutput(
-            req_ids=request_ids,
-            req_id_to_index={request_id: i for i, request_id in enumerate(request_ids)},
-            sampled_token_ids=token_ids,
-        )
-        self._end = end
+    def __init__(self, output: Any, steps: StepStream) -> None:
+        self._output = output
+        self._steps = steps
+        self._end = torch.cuda.Event()
+        self._end.record()
 
     def get_output(self) -> Any:
         self._end.synchronize()
+        self._steps.log_ended()
         return self._output
+
+
+def _recorded() -> torch.cuda.Event:
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+_CONNECTORS = ("OffloadingConnector",)
+"""Those whose copies are CUDA's, between this host's memory and its GPUs."""
+
 
 def require_supported(config: Any) -> None:
     """``config``: a VllmConfig. Raises NotImplementedError, naming all that is in the way."""
@@ -12,14 +15,35 @@ def require_supported(config: Any) -> None:
         raise NotImplementedError("warpserve cannot run vLLM with " + "; nor with ".join(found))
 
 
+def _is_lock_step(config: Any) -> bool:
+    return config.parallel_config.data_parallel_size > 1 and config.model_config.is_moe
+
+
 _CHECKS = (
-    (lambda c: c.speculative_config is not None, "speculative decoding (--speculative-config)"),
-    (lambda c: c.parallel_config.pipeline_parallel_size > 1, "pipeline parallelism"),
     (
-        lambda c: c.parallel_config.data_parallel_size > 1 and c.model_config.is_moe,
-        "data parallelism of a mixture of experts",
+        lambda c: _is_lock_step(c) and c.parallel_config.pipeline_parallel_size > 1,
+        "both data and pipeline parallelism of a mixture of experts",
     ),
-    (lambda c: c.kv_transfer_config is not None, "KV connectors (--kv-transfer-config)"),
-    (lambda c: c.model_config.runner_type == "pooling", "pooling models"),
+    (
+        lambda c: _is_lock_step(c) and c.kv_transfer_config is not None,
+        "data parallelism of a mixture of experts and a KV connector",
+    ),
+    (
+        lambda c: (
+            c.kv_transfer_config is not None
+            and c.kv_transfer_config.kv_connector not in _CONNECTORS
+        ),
+        f"KV connectors (--kv-transfer-config) other than {', '.join(_CONNECTORS)}",
+    ),
+    (
+        lambda c: c.speculative_config is not None and c.parallel_config.pipeline_parallel_size > 1,
+        "both speculative decoding and pipeline parallelism",
+    ),
+    (
+        lambda c: (
+            c.model_config.runner_type == "pooling" and c.parallel_config.pipeline_parallel_size > 1
+        ),
+        "a pooling model in pipeline stages",
+    ),
     (lambda c: c.model_config.is_encoder_decoder, "encoder-decoder models"),
 )

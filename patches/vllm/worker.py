@@ -7,13 +7,27 @@ from typing import Any
 
 from warpserve.patches.step_log import StepLog
 from warpserve.patches.versions import require_attributes
-from warpserve.patches.vllm.requests import Requests
+from warpserve.patches.vllm.deployment import deployment_of
+from warpserve.patches.vllm.kv_transfer import Transfers
+from warpserve.patches.vllm.lock_step import LockStep, dummy_batch
+from warpserve.patches.vllm.pipeline import PipelineStage
+from warpserve.patches.vllm.pooling import Pooling
+from warpserve.patches.vllm.requests import Requests, steps_of
+from warpserve.patches.vllm.speculation import Acceptance
 from warpserve.patches.vllm.steps import StepStream, VirtualOutput
 from warpserve.patches.vllm.support import require_supported
 from warpserve.patches.vllm.warm_up import without_kernels
+from warpserve.predictors.batch import Batch
 from warpserve.predictors.spec import predictor_of_session
 
-_OF_WORKER = ("load_model", "compile_or_warm_up_model", "execute_model", "sample_tokens")
+_OF_WORKER = (
+    "load_model",
+    "compile_or_warm_up_model",
+    "execute_model",
+    "sample_tokens",
+    "take_draft_token_ids",
+    "execute_dummy_batch",
+)
 
 
 class VirtualSteps:
@@ -21,47 +35,121 @@ class VirtualSteps:
 
     def __init__(self, worker: Any) -> None:
         config = worker.vllm_config
-        self._requests = Requests(config.model_config.get_vocab_size())
-        self._stream = StepStream(predictor_of_session(), StepLog.of_process())
+        self._drafts = drafts_of(config)
+        self._requests = Requests(
+            config.model_config.get_vocab_size(), Acceptance.of_session(self._drafts)
+        )
+        self._predictor = worker.virtual_predictor
+        self._stream = StepStream(StepLog.of_process())
+        self._stage = PipelineStage(worker)
+        self._lock_step = LockStep(config)
+        self._transfers = Transfers(worker)
+        is_pooling = config.model_config.runner_type == "pooling"
+        self._pooling = Pooling(config.model_config) if is_pooling else None
         self._runner = worker.model_runner
         self._scheduled: Any = None
+        self._has_sampled: list[str] = []
 
     def execute_model(self, scheduled: Any) -> Any:
-        """``scheduled``: a SchedulerOutput. None, unless there is nothing to do: sample next."""
+        """``scheduled``: a SchedulerOutput. None where `sample_tokens` comes next."""
         self._requests.update(scheduled)
         if scheduled.total_num_scheduled_tokens == 0:
-            from vllm.v1.outputs import EMPTY_MODEL_RUNNER_OUTPUT
-
-            return EMPTY_MODEL_RUNNER_OUTPUT
+            return self._transfers.without_step(scheduled)
+        batch = self._lock_step.pad(self._requests.batch(scheduled, self._runner))
+        self._stage.begin()
+        with self._transfers.around_step(scheduled):
+            self._run(batch, steps_of(scheduled))
+        self._stage.end(batch)
+        if self._pooling is not None:
+            return self._pool(scheduled, self._pooling)
         self._scheduled = scheduled
-        batch = self._requests.batch(scheduled, self._runner)
-        self._stream.run(batch, list(scheduled.num_scheduled_tokens))
         return None
 
     def sample_tokens(self, grammar: Any) -> Any:
         """``grammar``: a GrammarOutput or None. The tokens, there when the step has ended."""
+        from vllm.v1.outputs import ModelRunnerOutput
+
         scheduled, self._scheduled = self._scheduled, None
         if scheduled is None:
-            return None
-        request_ids = list(scheduled.num_scheduled_tokens)
-        return VirtualOutput(
-            request_ids, self._requests.sample(scheduled, grammar), self._stream.end()
+            return self._transfers.only()
+        tokens = self._requests.advance(scheduled, grammar)
+        self._stage.pass_tokens_back(tokens)
+        if not self._stage.is_last:
+            return self._transfers.only()
+        request_ids = steps_of(scheduled)
+        constrained = set(grammar.structured_output_request_ids) if grammar is not None else ()
+        self._has_sampled = [
+            request_id
+            for request_id, sampled in zip(request_ids, tokens, strict=True)
+            if sampled and request_id not in constrained
+        ]
+        return self._there_at_the_end(
+            ModelRunnerOutput(
+                req_ids=request_ids,
+                req_id_to_index=_index_of(request_ids),
+                sampled_token_ids=tokens,
+                kv_connector_output=self._transfers.take_output(),
+            )
         )
+
+    def take_draft_token_ids(self) -> Any:
+        """What a drafter proposes after the last step's tokens: DraftTokenIds or None."""
+        from vllm.v1.outputs import DraftTokenIds
+
+        if not self._drafts or not self._has_sampled:
+            return None
+        proposed = self._requests.drafts(self._has_sampled, self._drafts)
+        return DraftTokenIds(self._has_sampled, proposed)
+
+    def execute_dummy_batch(self) -> None:
+        """The others work on requests, and this rank's experts with them."""
+        self._run(self._lock_step.pad(dummy_batch(self._runner)), [])
+
+    def _run(self, batch: Batch, request_ids: list[str]) -> None:
+        wait_ns, prediction = self._lock_step.agree(self._predictor.predict(batch))
+        if wait_ns > 0:
+            self._stream.wait(wait_ns)
+        self._stream.run(batch, request_ids, prediction)
+
+    def _pool(self, scheduled: Any, pooling: Pooling) -> Any:
+        from vllm.v1.outputs import ModelRunnerOutput
+
+        self._requests.advance(scheduled, grammar=None)
+        request_ids = steps_of(scheduled)
+        return self._there_at_the_end(
+            ModelRunnerOutput(
+                req_ids=request_ids,
+                req_id_to_index=_index_of(request_ids),
+                pooler_output=[pooling.of(self._requests[name]) for name in request_ids],
+                kv_connector_output=self._transfers.take_output(),
+            )
+        )
+
+    def _there_at_the_end(self, output: Any) -> VirtualOutput:
+        return VirtualOutput(output, self._stream)
+
+
+def drafts_of(config: Any) -> int:
+    """Tokens that a drafter proposes at a time. ``config``: a VllmConfig."""
+    speculative = config.speculative_config
+    return 0 if speculative is None else int(speculative.num_speculative_tokens)
 
 
 def patch_worker(module: ModuleType) -> None:
     """``module``: vllm.v1.worker.gpu_worker. Raises RuntimeError where it lacks a symbol."""
-    require_attributes(module, ("Worker",))
+    require_attributes(module, ("Worker", "get_pp_group"))
     worker_class = module.Worker
     require_attributes(worker_class, _OF_WORKER)
     load_model = worker_class.load_model
     warm_up = worker_class.compile_or_warm_up_model
-    execute_model = worker_class.execute_model
-    sample_tokens = worker_class.sample_tokens
 
     def load_uncompiled(self: Any, *arguments: Any, **options: Any) -> Any:
         require_supported(self.vllm_config)
-        predictor_of_session()
+        pipeline_rank = module.get_pp_group().rank_in_group
+        self.virtual_predictor = predictor_of_session(
+            deployment_of(self.vllm_config, pipeline_rank)
+        )
+        Acceptance.of_session(drafts_of(self.vllm_config))
         loaded = load_model(self, *arguments, **options)
         for part in self.model_runner.get_model().modules():
             if hasattr(part, "do_not_compile"):
@@ -74,15 +162,21 @@ def patch_worker(module: ModuleType) -> None:
         self.virtual_steps = VirtualSteps(self)
         return warmed
 
-    def execute_step(self: Any, scheduled: Any) -> Any:
-        steps = getattr(self, "virtual_steps", None)
-        return steps.execute_model(scheduled) if steps else execute_model(self, scheduled)
-
-    def sample_step(self: Any, grammar: Any) -> Any:
-        steps = getattr(self, "virtual_steps", None)
-        return steps.sample_tokens(grammar) if steps else sample_tokens(self, grammar)
-
     worker_class.load_model = load_uncompiled
     worker_class.compile_or_warm_up_model = warm_up_without_kernels
-    worker_class.execute_model = execute_step
-    worker_class.sample_tokens = sample_step
+    for name in ("execute_model", "sample_tokens", "take_draft_token_ids", "execute_dummy_batch"):
+        setattr(worker_class, name, _once_warm(name, getattr(worker_class, name)))
+
+
+def _once_warm(name: str, original: Any) -> Any:
+    """The method of a worker's VirtualSteps, or the ``original`` before there are any."""
+
+    def method(self: Any, *arguments: Any) -> Any:
+        steps = getattr(self, "virtual_steps", None)
+        return getattr(steps, name)(*arguments) if steps else original(self, *arguments)
+
+    return method
+
+
+def _index_of(request_ids: list[str]) -> dict[str, int]:
+    return {request_id: i for i, request_id in enumerate(request_ids)}
