@@ -1,9 +1,14 @@
-"""Every step takes the same time, or a time that depends on how many requests it has."""
+"""Every step takes the same time."""
 
 from __future__ import annotations
 
 from warpserve.predictors.batch import Batch
-from warpserve.predictors.predictor import Prediction, PredictorError, Provenance
+from warpserve.predictors.predictor import (
+    OperatorTime,
+    Prediction,
+    PredictorError,
+    Provenance,
+)
 
 
 class Constant:
@@ -16,3 +21,6 @@ class Constant:
 
     def predict(self, batch: Batch) -> Prediction:  # noqa: ARG002
         return self._prediction
+
+    def explain(self, batch: Batch) -> list[OperatorTime]:  # noqa: ARG002
+        return [OperatorTime("step", self._prediction.duration_ns, "as stated")]

@@ -32,5 +32,21 @@ class Predictor(Protocol):
         """
 
 
+class OperatorTime(NamedTuple):
+    """One row of a step explained."""
+
+    name: str
+    duration_ns: float
+    source: str
+    """The table or the formula that it came from."""
+
+
+class Explaining(Predictor, Protocol):
+    """A predictor that says what a duration is made of."""
+
+    def explain(self, batch: Batch) -> list[OperatorTime]:
+        """Operators in the order of the model, all layers together; they add up to predict()."""
+
+
 class PredictorError(Exception):
     """A predictor can't be made from what was said, or has no answer for a batch."""

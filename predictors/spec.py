@@ -1,4 +1,4 @@
-"""Predictors as a user names them: ``constant:10ms``."""
+"""Predictors as a user names them: ``constant:10ms``, ``aiconfigurator:scale=1.05,host=2ms``."""
 
 from __future__ import annotations
 
@@ -6,30 +6,40 @@ import os
 import re
 from collections.abc import Callable
 
+from warpserve.predictors.adjusted import Adjusted
+from warpserve.predictors.aiconfigurator.client import aiconfigurator
 from warpserve.predictors.constant import Constant
-from warpserve.predictors.predictor import Predictor, PredictorError
+from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.predictor import Explaining, PredictorError
 
 SESSION_PREDICTOR = "WARPSERVE_PREDICTOR"
+
+MakePredictor = Callable[[Deployment], Explaining]
 
 _UNITS_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s)")
 
 
-def predictor_of(spec: str) -> Predictor:
-    """Raises PredictorError, with the choices, for a spec that names none."""
+def predictor_of(spec: str, deployment: Deployment) -> Explaining:
+    """Raises PredictorError, with the choices, for a spec that names none or does not fit."""
+    return read_spec(spec)(deployment)
+
+
+def read_spec(spec: str) -> MakePredictor:
+    """What makes the predictor, once it is known what for. Raises PredictorError, too."""
     kind, _, argument = spec.partition(":")
-    make = _KINDS.get(kind)
-    if make is None:
+    read = _KINDS.get(kind)
+    if read is None:
         raise PredictorError(f"no predictor {kind!r}; there are: {', '.join(_KINDS)}")
-    return make(argument)
+    return read(argument)
 
 
-def predictor_of_session() -> Predictor:
+def predictor_of_session(deployment: Deployment) -> Explaining:
     """The one that the session's members were told, in $WARPSERVE_PREDICTOR."""
     spec = os.environ.get(SESSION_PREDICTOR)
     if spec is None:
         raise PredictorError("how long do steps take? Say --predictor, such as constant:10ms")
-    return predictor_of(spec)
+    return predictor_of(spec, deployment)
 
 
 def duration_ns_of(text: str) -> int:
@@ -40,8 +50,37 @@ def duration_ns_of(text: str) -> int:
     return round(float(match[1]) * _UNITS_NS[match[2]])
 
 
-def _constant(argument: str) -> Predictor:
-    return Constant(duration_ns_of(argument))
+def _constant(argument: str) -> MakePredictor:
+    predictor = Constant(duration_ns_of(argument))
+    return lambda _: predictor
 
 
-_KINDS: dict[str, Callable[[str], Predictor]] = {"constant": _constant}
+def _adjusted(make: MakePredictor) -> Callable[[str], MakePredictor]:
+    """A kind of predictor that takes ``scale=1.05,host=2ms``, both optional: 1 and 0."""
+
+    def read(argument: str) -> MakePredictor:
+        scale, host_ns = 1.0, 0
+        for option in argument.split(",") if argument else ():
+            name, _, value = option.partition("=")
+            if name == "scale":
+                scale = _number(value)
+            elif name == "host":
+                host_ns = duration_ns_of(value)
+            else:
+                raise PredictorError(f"no option {option!r}; there are: scale=1.05, host=2ms")
+        return lambda deployment: Adjusted(make(deployment), scale=scale, host_ns=host_ns)
+
+    return read
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise PredictorError(f"scale={text!r} is no number") from None
+
+
+_KINDS: dict[str, Callable[[str], MakePredictor]] = {
+    "aiconfigurator": _adjusted(aiconfigurator),
+    "constant": _constant,
+}

@@ -1,0 +1,168 @@
+"""The costs of one deployment's operators on a grid, and between its points."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+from warpserve.predictors.composed import Prefill
+from warpserve.predictors.curves import Curve, blend, position
+from warpserve.predictors.predictor import OperatorTime, PredictorError, Provenance
+
+_CACHED_PREFILLS = 8192
+
+
+@dataclass(frozen=True)
+class Operator:
+    name: str
+    source: str
+    """As the package says: silicon (measured), mixed, empirical (a formula)."""
+    duration_ns: list[int]
+    """At each point of the axis, all layers together."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How far the package's measurements go."""
+
+    tokens: int
+    prefill_tokens: int
+    """New and cached, of one request."""
+    decode_requests: int
+    context: int
+    contexts_total: int
+    """Of all decoding requests of a step."""
+
+
+@dataclass(frozen=True)
+class StepTable:
+    """Axes, and values on them. Durations are in ns."""
+
+    source: str
+    notes: list[str]
+    """What the user is to know about these figures."""
+    limits: Limits
+    tokens: list[int]
+    prefill_operators: list[Operator]
+    """Of a step with prefills, over ``tokens``."""
+    decode_operators: list[Operator]
+    """Of a step without."""
+    requests: list[int]
+    logits: Operator
+    """Over ``requests``."""
+    decode_context: list[int]
+    decode_attention: list[list[int]]
+    """[requests][context]: of so many equal requests together."""
+    prefill_requests: list[int]
+    prefill_new: list[int]
+    prefill_cached: list[int]
+    prefill_attention: list[list[list[int]]]
+    """[requests][new][cached]: likewise."""
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> StepTable:
+        """Raises PredictorError for what is no such table."""
+        try:
+            fields: dict[str, Any] = json.loads(text)
+            for name in ("prefill_operators", "decode_operators"):
+                fields[name] = [Operator(**each) for each in fields[name]]
+            fields["logits"] = Operator(**fields["logits"])
+            fields["limits"] = Limits(**fields["limits"])
+            return cls(**fields)
+        except (ValueError, TypeError, KeyError) as error:
+            raise PredictorError(f"not a table of steps: {error}") from error
+
+
+class TableCosts:
+    """StepCosts between the points of a table.
+
+    A request's attention is its share of a batch of as many requests that are all like it.
+    """
+
+    provenance = Provenance.INTERPOLATED
+
+    def __init__(self, table: StepTable) -> None:
+        self._table = table
+        self._curves = {
+            has_prefill: [
+                (each.name, Curve(table.tokens, each.duration_ns), f"{each.source}, {table.source}")
+                for each in operators
+            ]
+            for has_prefill, operators in (
+                (True, table.prefill_operators),
+                (False, table.decode_operators),
+            )
+        }
+        self._logits = Curve(table.requests, table.logits.duration_ns)
+        self._decode_curve = lru_cache(len(table.requests) * 64)(self._make_decode_curve)
+        self._prefill_share_ns = lru_cache(_CACHED_PREFILLS)(self._compute_prefill_share_ns)
+
+    def tokens(self, tokens: int, *, has_prefill: bool) -> list[OperatorTime]:
+        return [
+            OperatorTime(name, curve.at(tokens), source)
+            for name, curve, source in self._curves[has_prefill]
+        ]
+
+    def logits(self, requests: int) -> list[OperatorTime]:
+        logits = self._table.logits
+        source = f"{logits.source}, {self._table.source}"
+        return [OperatorTime(logits.name, self._logits.at(requests), source)]
+
+    def prefill_attention(self, prefills: Sequence[Prefill]) -> list[OperatorTime]:
+        count = len(prefills)
+        total_ns = sum(self._prefill_share_ns(count, new, cached) for new, cached in prefills)
+        return [OperatorTime("prefill attention", total_ns, self._table.source)]
+
+    def decode_attention(self, contexts: Sequence[int]) -> list[OperatorTime]:
+        total_ns = self._decode_curve(len(contexts)).total(contexts)
+        return [OperatorTime("decode attention", total_ns, self._table.source)]
+
+    def outside(
+        self, tokens: int, prefills: Sequence[Prefill], contexts: Sequence[int]
+    ) -> str | None:
+        limits = self._table.limits
+        if tokens > limits.tokens:
+            return f"{tokens:,} tokens in a step, measured up to {limits.tokens:,}"
+        longest = max((new + cached for new, cached in prefills), default=0)
+        if longest > limits.prefill_tokens:
+            return f"a prompt of {longest:,} tokens, measured up to {limits.prefill_tokens:,}"
+        if len(contexts) > limits.decode_requests:
+            return f"{len(contexts):,} decodes, measured up to {limits.decode_requests:,}"
+        if max(contexts, default=0) > limits.context:
+            return f"a context of {max(contexts):,} tokens, measured up to {limits.context:,}"
+        if sum(contexts) > limits.contexts_total:
+            return (
+                f"{sum(contexts):,} tokens of context in a step, measured up to "
+                f"{limits.contexts_total:,}"
+            )
+        return None
+
+    def _make_decode_curve(self, count: int) -> Curve:
+        """One request's share over its context, in a batch of ``count``."""
+        table = self._table
+        row, along = position(table.requests, count)
+        rows = table.decode_attention
+        share = _share(table.requests, count)
+        total = blend(rows[row], rows[row + 1], along)
+        return Curve(table.decode_context, [value * share for value in total])
+
+    def _compute_prefill_share_ns(self, count: int, new: int, cached: int) -> float:
+        table = self._table
+        row, along = position(table.prefill_requests, count)
+        few, many = table.prefill_attention[row], table.prefill_attention[row + 1]
+        piece, _ = position(table.prefill_new, new)
+        ends = (piece, piece + 1)
+        curves = [Curve(table.prefill_cached, blend(few[i], many[i], along)) for i in ends]
+        between = Curve([table.prefill_new[i] for i in ends], [each.at(cached) for each in curves])
+        return between.at(new) * _share(table.prefill_requests, count)
+
+
+def _share(counts: Sequence[int], count: int) -> float:
+    """Of one request among ``count``; among as many as the table has, where they are more."""
+    return 1 / min(count, counts[-1])

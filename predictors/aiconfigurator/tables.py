@@ -1,0 +1,342 @@
+"""Asks aiconfigurator-core about a deployment, on a grid.
+
+    python -m warpserve.predictors.aiconfigurator.tables < deployment.json > table.json
+
+In warpserve's own Python. A table that was made before comes from the cache.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import logging
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from warpserve.cache import cache_folder
+from warpserve.predictors.aiconfigurator.step_table import Limits, Operator, StepTable
+from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.predictor import PredictorError
+from warpserve.predictors.weights import weights_of
+
+_PACKAGE = "aiconfigurator-core"
+_SYSTEMS = {
+    "a100-80": "a100_sxm",
+    "b200": "b200_sxm",
+    "b300": "b300_sxm",
+    "gb200": "gb200",
+    "gb300": "gb300",
+    "h100-sxm": "h100_sxm",
+    "h200": "h200_sxm",
+    "l40s": "l40s",
+    "rtx-pro-6000": "rtx_pro_6000_server",
+}
+"""The package's names for kinds of the catalogue that it has tables of vLLM for."""
+_GEMM_MODES = {
+    "bf16": "bfloat16",
+    "fp8": "fp8",
+    "fp8_block": "fp8_block",
+    "int8": "sq",
+    "int4": "int4_wo",
+    "mxfp4": "bfloat16",
+    "nvfp4": "nvfp4",
+}
+_MOE_MODES = {
+    "bf16": "bfloat16",
+    "fp8": "fp8",
+    "fp8_block": "fp8_block",
+    "int4": "int4_wo",
+    "mxfp4": "w4a16_mxfp4",
+    "nvfp4": "nvfp4",
+}
+_KV_MODES = {2: "bfloat16", 1: "fp8"}
+
+# As far as the collector of version 0.12.0 went, for all GPUs alike: its attention and GEMM tables.
+_LIMITS = Limits(
+    tokens=32768,
+    prefill_tokens=16384,
+    decode_requests=2048,
+    context=65536,
+    contexts_total=524288,
+)
+_MEASURED = ("silicon", "mixed")
+_WITHOUT_TABLES = ("embedding", "norm", "act_gate", "_ar", "p2p")
+"""Parts of names of operators that the package has formulas for, and no tables."""
+
+
+def _geometric(first: int, last: int) -> list[int]:
+    """Four an octave: a parabola between two of them is less than 1 % from a straight line."""
+    steps = round(math.log2(last / first) * 4)
+    return sorted({round(first * 2 ** (step / 4)) for step in range(steps + 1)})
+
+
+_TOKENS = sorted(
+    {*range(1, 32), *range(32, 528, 8), *range(544, 2048, 32), *range(2048, 8192, 128)}
+    | {*range(8192, 32769, 1024)}
+)
+_REQUESTS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024]
+_CONTEXT = _geometric(1, 2**20)
+_PREFILL_REQUESTS = [1, 2, 4, 8, 16, 32, 64, 128, 256]
+_NEW = _geometric(1, 2**17)
+_CACHED = [0, *_geometric(16, 2**20)]
+
+
+def main() -> None:
+    """Ends with 1 and a line on stderr where the package has no answer."""
+    logging.basicConfig(level=logging.ERROR)  # the package warns of families that nobody asks for
+    deployment = Deployment.from_json(sys.stdin.read())
+    try:
+        sys.stdout.write(cached_table(deployment, cache_folder()))
+    except PredictorError as error:
+        sys.exit(str(error))
+
+
+def cached_table(deployment: Deployment, cache: Path) -> str:
+    """The deployment's StepTable as JSON. Raises PredictorError."""
+    key = "\n".join((_package_version(), Path(__file__).read_text(), deployment.to_json()))
+    folder = cache / "aiconfigurator"
+    path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    # Held by the kernel: who waits sleeps without a timer, which would move a session's time.
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            made = path.with_suffix(f".{os.getpid()}")
+            made.write_text(build_table(deployment).to_json())
+            made.replace(path)
+    return path.read_text()
+
+
+def build_table(deployment: Deployment) -> StepTable:
+    """Takes some seconds. Raises PredictorError for what the package has no tables of."""
+    system = _system(deployment)
+    if deployment.pipeline_parallel > 1:
+        raise PredictorError("aiconfigurator: pipeline_parallel is 1 here; use analytic")
+    tables_version = _tables_version(deployment, system)
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "config.json").write_text(json.dumps(dict(deployment.config)))
+        model = _Model(Path(folder), system, deployment, tables_version)
+    prefill_operators = model.of_tokens(is_prefill=True)
+    decode_operators = model.of_tokens(is_prefill=False)
+    return StepTable(
+        source=f"{_PACKAGE} {_package_version()}, {system}, {deployment.engine} {tables_version}",
+        notes=[
+            *_known_holes(deployment, tables_version),
+            *_not_measured([*prefill_operators, *decode_operators]),
+        ],
+        limits=_LIMITS,
+        tokens=_TOKENS,
+        prefill_operators=prefill_operators,
+        decode_operators=decode_operators,
+        requests=_REQUESTS,
+        logits=model.logits(),
+        decode_context=_CONTEXT,
+        decode_attention=[
+            [model.decode_attention_ns(requests, context) for context in _CONTEXT]
+            for requests in _REQUESTS
+        ],
+        prefill_requests=_PREFILL_REQUESTS,
+        prefill_new=_NEW,
+        prefill_cached=_CACHED,
+        prefill_attention=[
+            [
+                [model.prefill_attention_ns(requests, new, cached) for cached in _CACHED]
+                for new in _NEW
+            ]
+            for requests in _PREFILL_REQUESTS
+        ],
+    )
+
+
+class _Model:
+    """The package's model of a deployment: lists of operators for prefill and decode."""
+
+    def __init__(
+        self, folder: Path, system: str, deployment: Deployment, tables_version: str
+    ) -> None:
+        from aiconfigurator_core.sdk.config_builders import build_model_config
+        from aiconfigurator_core.sdk.engine import EngineHandle, compile_engine
+        from aiconfigurator_core.sdk.models import get_model
+
+        layout = _layout(deployment) | _modes(deployment)
+        with _own_errors():
+            spec = compile_engine(str(folder), system, deployment.engine, tables_version, **layout)
+            self._engine = EngineHandle(spec)
+            model = get_model(str(folder), build_model_config(**layout), deployment.engine)
+            self._names = {
+                True: [operator._name for operator in model.context_ops],
+                False: [operator._name for operator in model.generation_ops],
+            }
+            self._attention = {
+                is_prefill: self._depending_on_context(is_prefill) for is_prefill in (True, False)
+            }
+
+    def of_tokens(self, *, is_prefill: bool) -> list[Operator]:
+        """Without the last layer, which works on one row a request."""
+        chosen = [
+            index
+            for index, name in enumerate(self._names[is_prefill])
+            if index not in self._attention[is_prefill] and not _is_logits(name)
+        ]
+        rows = [self._evaluate(is_prefill, chosen, 1, 1, x=tokens) for tokens in _TOKENS]
+        return [
+            operator
+            for operator in (_operator([row[i] for row in rows]) for i in range(len(rows[0])))
+            if any(operator.duration_ns)
+        ]
+
+    def logits(self) -> Operator:
+        index = next(i for i, name in enumerate(self._names[False]) if _is_logits(name))
+        return _operator([self._evaluate(False, [index], 1, 1, x=n)[0] for n in _REQUESTS])
+
+    def prefill_attention_ns(self, requests: int, new: int, cached: int) -> int:
+        return self._attention_ns(True, requests, new, cached)
+
+    def decode_attention_ns(self, requests: int, context: int) -> int:
+        return self._attention_ns(False, requests, context, 0)
+
+    def _attention_ns(self, is_prefill: bool, requests: int, size: int, cached: int) -> int:
+        chosen = self._attention[is_prefill]
+        rows = self._evaluate(is_prefill, chosen, requests, size, cached)
+        return sum(_ns(latency_ms) for _, latency_ms, _ in rows)
+
+    def _depending_on_context(self, is_prefill: bool) -> list[int]:
+        """Operators whose time changes with the context, at the same number of tokens."""
+        found = []
+        for index in range(len(self._names[is_prefill])):
+            short, long = (
+                self._evaluate(is_prefill, [index], 4, size, x=64)[0] for size in (512, 8192)
+            )
+            if short[1] != long[1]:
+                found.append(index)
+        return found
+
+    def _evaluate(
+        self,
+        is_prefill: bool,
+        indices: list[int],
+        requests: int,
+        size: int,
+        cached: int = 0,
+        *,
+        x: int | None = None,
+    ) -> list[tuple[str, float, str]]:
+        """Name, latency in ms, source. ``size``: new tokens of a prefill, context of a decode."""
+        if is_prefill:
+            rows = self._engine.evaluate_context_ops(
+                indices, batch_size=requests, s=size, prefix=cached, x=x
+            )
+        else:
+            rows = self._engine.evaluate_generation_ops(indices, batch_size=requests, s=size, x=x)
+        return [(name, latency_ms, source) for name, latency_ms, _, source in rows]
+
+
+@contextmanager
+def _own_errors() -> Iterator[None]:
+    """What the package raises, in one line."""
+    try:
+        yield
+    except (ValueError, RuntimeError, KeyError, NotImplementedError, AssertionError) as error:
+        summary = " ".join(str(error).split())
+        raise PredictorError(f"aiconfigurator has no tables for this: {summary[:400]}") from error
+
+
+def _operator(rows: Sequence[tuple[str, float, str]]) -> Operator:
+    """``rows``: one operator along an axis."""
+    name = rows[0][0].removeprefix("context_").removeprefix("generation_")
+    sources = sorted({source for _, _, source in rows})
+    return Operator(name, "/".join(sources), [_ns(latency_ms) for _, latency_ms, _ in rows])
+
+
+def _ns(latency_ms: float) -> int:
+    if not math.isfinite(latency_ms) or latency_ms < 0:
+        raise PredictorError(f"aiconfigurator: an operator takes {latency_ms} ms")
+    return round(latency_ms * 1e6)
+
+
+def _is_logits(name: str) -> bool:
+    return name.endswith("logits_gemm")
+
+
+def _system(deployment: Deployment) -> str:
+    kind = deployment.hardware.kind
+    if kind not in _SYSTEMS:
+        raise PredictorError(
+            f"aiconfigurator has no tables of {kind}; it has them of {', '.join(_SYSTEMS)}. "
+            "Use analytic"
+        )
+    return _SYSTEMS[kind]
+
+
+def _tables_version(deployment: Deployment, system: str) -> str:
+    from aiconfigurator_core.sdk.perf_database import get_version_slots
+
+    slots = get_version_slots(system, deployment.engine)
+    if not slots:
+        raise PredictorError(f"aiconfigurator has no tables of {deployment.engine} on {system}")
+    own = deployment.engine_version
+    return own if own in slots.values() else str(slots["current"])
+
+
+def _layout(deployment: Deployment) -> dict[str, Any]:
+    whole = deployment.expert_ways if deployment.expert_parallel else 1
+    return {
+        "tp_size": deployment.tensor_parallel,
+        "pp_size": 1,
+        "attention_dp_size": deployment.data_parallel,
+        "moe_tp_size": deployment.expert_ways // whole,
+        "moe_ep_size": whole,
+    }
+
+
+def _modes(deployment: Deployment) -> dict[str, str]:
+    """The package reads weights from the configuration by itself: only what was asked for else."""
+    modes = {"kvcache_quant_mode": _KV_MODES[deployment.kv_cache_bytes]}
+    if deployment.weights is None:
+        return modes
+    weights = weights_of(deployment.config, deployment.weights).experts.name
+    modes["gemm_quant_mode"] = _GEMM_MODES[weights]
+    if weights in _MOE_MODES:
+        modes["moe_quant_mode"] = _MOE_MODES[weights]
+    return modes
+
+
+def _known_holes(deployment: Deployment, tables_version: str) -> Iterator[str]:
+    kind, engine = deployment.hardware.kind, deployment.engine
+    if tables_version != deployment.engine_version:
+        yield (
+            f"the tables are of {engine} {tables_version}, the engine is "
+            f"{deployment.engine_version}"
+        )
+    if kind == "l40s" and deployment.tensor_parallel > 1:
+        yield "l40s: collectives were measured with older engines"
+    if kind == "a100-80":
+        yield "a100-80: tables of an old engine; errors of TTFT around 45 % have been reported"
+
+
+def _not_measured(operators: Sequence[Operator]) -> Iterator[str]:
+    for operator in operators:
+        has_table = not any(part in operator.name for part in _WITHOUT_TABLES)
+        if has_table and not any(source in operator.source for source in _MEASURED):
+            yield f"{operator.name}: not measured at such sizes, from a formula ({operator.source})"
+
+
+def _package_version() -> str:
+    try:
+        return version(_PACKAGE)
+    except PackageNotFoundError:
+        raise PredictorError(
+            f"{_PACKAGE} is not installed beside warpserve: pip install 'warpserve[aiconfigurator]'"
+        ) from None
+
+
+if __name__ == "__main__":
+    main()

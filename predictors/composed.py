@@ -1,0 +1,125 @@
+"""A step as the sum of its operators.
+
+Of a forward pass of vLLM or SGLang, four parts depend on different things, and each is priced for
+what it depends on:
+
+- what works on tokens one by one (matrices, norms, experts, collectives): the padded tokens;
+- the last layer: one row a request;
+- attention of prefills: new and cached tokens of each request;
+- attention of decodes: the context of each request.
+
+Attention is a sum over requests and not a function of averages: a chunk of a long prompt beside
+short ones, or one long context in a batch, costs what it costs.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Protocol
+
+from warpserve.predictors.batch import Batch
+from warpserve.predictors.predictor import (
+    OperatorTime,
+    Prediction,
+    PredictorError,
+    Provenance,
+)
+
+_CACHED_SIZES = 8192
+
+Prefill = tuple[int, int]
+"""New and cached tokens of one request."""
+
+
+class StepCosts(Protocol):
+    """The four parts. Each answer is in ns, all layers together."""
+
+    provenance: Provenance
+    """Of a step that ``covers`` has no objection to."""
+
+    def tokens(self, tokens: int, *, has_prefill: bool) -> list[OperatorTime]: ...
+
+    def logits(self, requests: int) -> list[OperatorTime]: ...
+
+    def prefill_attention(self, prefills: Sequence[Prefill]) -> list[OperatorTime]: ...
+
+    def decode_attention(self, contexts: Sequence[int]) -> list[OperatorTime]: ...
+
+    def outside(
+        self, tokens: int, prefills: Sequence[Prefill], contexts: Sequence[int]
+    ) -> str | None:
+        """Why the answer for such a step is a guess, or None."""
+
+
+class Composed:
+    """The predictor of any StepCosts."""
+
+    def __init__(self, costs: StepCosts) -> None:
+        self._costs = costs
+        self._fixed_ns = lru_cache(_CACHED_SIZES)(self._compute_fixed_ns)
+        self.extrapolated = 0
+        """Steps so far whose costs were a guess."""
+
+    def predict(self, batch: Batch) -> Prediction:
+        prefills, contexts = _split(batch)
+        costs = self._costs
+        duration_ns = self._fixed_ns(batch.padded_tokens, len(batch.requests), bool(prefills))
+        if prefills:
+            duration_ns += _total_ns(costs.prefill_attention(prefills))
+        if contexts:
+            duration_ns += _total_ns(costs.decode_attention(contexts))
+        if not (math.isfinite(duration_ns) and duration_ns > 0):
+            raise PredictorError(f"{duration_ns} ns came out for {batch}")
+        objection = costs.outside(batch.padded_tokens, prefills, contexts)
+        if objection is None:
+            return Prediction(math.ceil(duration_ns), costs.provenance)
+        self._count(objection)
+        return Prediction(math.ceil(duration_ns), Provenance.EXTRAPOLATED)
+
+    def explain(self, batch: Batch) -> list[OperatorTime]:
+        prefills, contexts = _split(batch)
+        costs = self._costs
+        rows = costs.tokens(batch.padded_tokens, has_prefill=bool(prefills))
+        if prefills:
+            rows += costs.prefill_attention(prefills)
+        if contexts:
+            rows += costs.decode_attention(contexts)
+        return rows + costs.logits(len(batch.requests))
+
+    @property
+    def cache_hits(self) -> int:
+        """Steps whose part that depends on sizes alone was known already."""
+        return self._fixed_ns.cache_info().hits
+
+    def _compute_fixed_ns(self, tokens: int, requests: int, has_prefill: bool) -> float:
+        of_tokens = self._costs.tokens(tokens, has_prefill=has_prefill)
+        return _total_ns(of_tokens) + _total_ns(self._costs.logits(requests))
+
+    def _count(self, objection: str) -> None:
+        self.extrapolated += 1
+        if self.extrapolated == 1:
+            logging.getLogger(__name__).warning(
+                "warpserve: a step is outside of what was measured (%s) and extrapolated; the "
+                "step log says which others are",
+                objection,
+            )
+
+
+def _split(batch: Batch) -> tuple[list[Prefill], list[int]]:
+    """Prefills, and of each decode the context: with the tokens of this step."""
+    if not batch.requests or batch.padded_tokens < batch.new_tokens:
+        raise PredictorError(f"no step works on {batch}")
+    prefills, contexts = [], []
+    for new_tokens, cached_tokens, is_prefill in batch.requests:
+        if is_prefill:
+            prefills.append((new_tokens, cached_tokens))
+        else:
+            contexts.append(new_tokens + cached_tokens)
+    return prefills, contexts
+
+
+def _total_ns(rows: Sequence[OperatorTime]) -> float:
+    return sum(row.duration_ns for row in rows)

@@ -1,0 +1,90 @@
+"""What an engine runs, and on what: all that a predictor knows beside the batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from warpserve.predictors.hardware import Hardware
+from warpserve.predictors.predictor import PredictorError
+
+KV_CACHE_TYPES = {"bf16": 2, "fp8": 1}
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A model, as one engine of a version serves it on GPUs of one kind."""
+
+    config: Mapping[str, Any]
+    """The model's ``config.json``."""
+    hardware: Hardware
+    engine: str
+    """vllm or sglang"""
+    engine_version: str
+    tensor_parallel: int = 1
+    pipeline_parallel: int = 1
+    pipeline_rank: int = 0
+    """Which stage it is that steps are predicted of."""
+    data_parallel: int = 1
+    """Replicas of the attention that share the experts."""
+    expert_parallel: bool = False
+    """Experts are spread whole over all ranks, not cut into pieces of each."""
+    weights: str | None = None
+    """How weights are stored (weights.FORMATS), or None: as ``config`` says."""
+    kv_cache: str = "bf16"
+    """A key of KV_CACHE_TYPES."""
+
+    def __post_init__(self) -> None:
+        for name in ("tensor_parallel", "pipeline_parallel", "data_parallel"):
+            if getattr(self, name) < 1:
+                raise PredictorError(f"{name} is 1 or more, not {getattr(self, name)}")
+        if not 0 <= self.pipeline_rank < self.pipeline_parallel:
+            raise PredictorError(
+                f"pipeline_rank is below pipeline_parallel, not {self.pipeline_rank}"
+            )
+
+    @property
+    def kv_cache_bytes(self) -> int:
+        """Of one number in the cache. Raises PredictorError for a type that is not known."""
+        if self.kv_cache not in KV_CACHE_TYPES:
+            raise PredictorError(
+                f"no kv_cache of {self.kv_cache!r}; there are: {', '.join(KV_CACHE_TYPES)}"
+            )
+        return KV_CACHE_TYPES[self.kv_cache]
+
+    @property
+    def is_first_stage(self) -> bool:
+        """The one with the embedding."""
+        return self.pipeline_rank == 0
+
+    @property
+    def is_last_stage(self) -> bool:
+        """The one with the last layer."""
+        return self.pipeline_rank == self.pipeline_parallel - 1
+
+    def stage_layers(self, layers: int) -> int:
+        """Of a model's ``layers``, those of this stage: as vLLM divides them (get_pp_indices)."""
+        if layers < self.pipeline_parallel:
+            raise PredictorError(f"{layers} layers are too few for {self.pipeline_parallel} stages")
+        each, more = divmod(layers, self.pipeline_parallel)
+        # One more for each stage, from the last but one backwards.
+        return each + (
+            self.pipeline_parallel - 1 - more <= self.pipeline_rank < self.pipeline_parallel - 1
+        )
+
+    @property
+    def expert_ways(self) -> int:
+        """Over how many ranks the experts are spread, whole or in pieces."""
+        return self.tensor_parallel * self.data_parallel
+
+    def to_json(self) -> str:
+        """The same text for the same deployment."""
+        fields = asdict(self) | {"config": dict(self.config)}
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Deployment:
+        fields = json.loads(text)
+        return cls(**fields | {"hardware": Hardware(**fields["hardware"])})

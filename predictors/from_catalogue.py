@@ -1,0 +1,35 @@
+"""Hardware for predictors, from the catalogue of GPUs. For warpserve's own processes only."""
+
+from __future__ import annotations
+
+from warpserve.cuda_shim.catalogue import Gpu, machine
+from warpserve.predictors.hardware import Hardware
+
+_FLOPS = {
+    "bf16": "bf16_dense_flops",
+    "fp8": "fp8_dense_flops",
+    "fp4": "fp4_dense_flops",
+    "int8": "int8_dense_ops",
+}
+
+
+def hardware_of(spec: str) -> Hardware:
+    """``spec``: such as ``h100-sxm:2``. Raises CatalogueError for one that names no GPUs."""
+    described = machine(spec)
+    gpu = described.gpu
+    has_nvlink = gpu.nvlink_link_count > 0 and described.box.nvlink != "none"
+    return Hardware(
+        kind=gpu.kind,
+        flops=_flops(gpu),
+        memory_bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s,
+        link_bandwidth_bytes_per_s=(
+            gpu.nvlink_bandwidth_bytes_per_s if has_nvlink else gpu.host_copy_bandwidth_bytes_per_s
+        ),
+        has_nvlink=has_nvlink,
+        has_nvswitch=described.devices[0].on_nvswitch,
+    )
+
+
+def _flops(gpu: Gpu) -> dict[str, float]:
+    rates = {name: getattr(gpu, field) for name, field in _FLOPS.items()}
+    return {name: rate for name, rate in rates.items() if rate is not None}

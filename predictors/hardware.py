@@ -1,0 +1,44 @@
+"""The GPUs of a deployment, as predictors see them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from warpserve.predictors.predictor import PredictorError
+
+_SESSION_HARDWARE = "WARPSERVE_HARDWARE"
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """One kind of GPU, and how GPUs of it reach each other. Rates are peaks; links one direction's.
+
+    ``flops`` are dense, by the type that is multiplied: bf16, fp8, fp4, int8; a type that the GPU
+    has no unit for is missing.
+    """
+
+    kind: str
+    """Its name in the catalogue."""
+    flops: dict[str, float]
+    memory_bandwidth_bytes_per_s: float
+    link_bandwidth_bytes_per_s: float
+    """Of all links of one GPU together."""
+    has_nvlink: bool
+    has_nvswitch: bool
+    """Any GPU reaches any other over all its links."""
+
+
+def hardware_environment(hardware: Hardware) -> dict[str, str]:
+    """What tells a session's members of it."""
+    return {_SESSION_HARDWARE: json.dumps(asdict(hardware))}
+
+
+def hardware_of_session(env: Mapping[str, str] = os.environ) -> Hardware:
+    """What the session's members were told. Raises PredictorError if they were not."""
+    text = env.get(_SESSION_HARDWARE)
+    if text is None:
+        raise PredictorError("on which GPUs? Say --gpu, such as h100-sxm:2")
+    return Hardware(**json.loads(text))
