@@ -59,7 +59,7 @@ class Account::Lock {
   int fd_;
 };
 
-Account::Account(const std::string& path) : pid_(getpid()) {
+Account::Account(const std::string& path) {
   const std::string name = path.empty() ? "memory file" : path;
   fd_ = FileDescriptor(path.empty() ? memfd_create("warpserve-gpu-account", MFD_CLOEXEC)
                                     : open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
@@ -96,7 +96,7 @@ Account::Account(const std::string& path) : pid_(getpid()) {
 }
 
 Account::~Account() {
-  if (entry_ != nullptr && getpid() == pid_) {
+  if (entry_ != nullptr && is_callers()) {
     const Lock lock(fd_.get());
     *entry_ = {};
   }
@@ -104,7 +104,7 @@ Account::~Account() {
 }
 
 bool Account::charge(int column, std::uint64_t bytes, std::uint64_t limit_bytes) {
-  if (getpid() != pid_ || bytes > limit_bytes) return false;
+  if (!is_callers() || bytes > limit_bytes) return false;
   const Lock lock(fd_.get());
   if (sum(column) > limit_bytes - bytes) {
     forget_the_dead();
@@ -115,7 +115,7 @@ bool Account::charge(int column, std::uint64_t bytes, std::uint64_t limit_bytes)
 }
 
 void Account::give_back(int column, std::uint64_t bytes) {
-  if (getpid() != pid_) return;
+  if (!is_callers()) return;
   const Lock lock(fd_.get());
   own_entry().used_bytes.at(static_cast<std::size_t>(column)) -= bytes;
 }
@@ -136,6 +136,10 @@ std::vector<Account::Use> Account::uses(int column) {
     if (entry.pid != 0 && bytes > 0) uses.push_back({static_cast<std::uint32_t>(entry.pid), bytes});
   }
   return uses;
+}
+
+bool Account::is_callers() const {
+  return entry_ == nullptr || getpid() == pid_;
 }
 
 std::uint64_t Account::sum(int column) const {
@@ -163,6 +167,7 @@ AccountEntry& Account::own_entry() {
     throw MemoryError("More than " + std::to_string(kMaxProcesses) +
                       " processes of the session use GPUs.");
   }
+  pid_ = getpid();
   const auto pid = static_cast<std::uint32_t>(pid_);
   free->start = process_start(pid).value_or(0);
   free->pid = pid;

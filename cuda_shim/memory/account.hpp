@@ -22,8 +22,8 @@ struct AccountEntry;
 inline constexpr int kMaxDevices = 64;
 inline constexpr int kHostColumn = kMaxDevices;
 
-// Calls of one process are to be serialised by the caller. In a forked child it grants nothing and
-// takes nothing back: the counts are its parent's.
+// Calls of one process are to be serialised by the caller. It belongs to the process that charges
+// first: in a child that was forked later it grants nothing and takes nothing back.
 class Account {
  public:
   struct Use {
@@ -48,15 +48,16 @@ class Account {
  private:
   class Lock;
 
+  bool is_callers() const;
   // With the file locked:
   std::uint64_t sum(int column) const;
   void forget_the_dead();
   AccountEntry& own_entry();
 
-  const pid_t pid_;
   FileDescriptor fd_;
   AccountFile* file_ = nullptr;
   AccountEntry* entry_ = nullptr;  // claimed at the first charge
+  pid_t pid_ = 0;                  // whose it is
 };
 
 }  // namespace warpserve::gpu

@@ -116,6 +116,27 @@ TEST(processes_that_charge_at_once_never_exceed_the_limit) {
   CHECK_EQ(Account(path).used_bytes(0), 0u);
 }
 
+TEST(a_child_that_was_forked_before_anything_was_charged_has_an_entry_of_its_own) {
+  const TemporaryFolder folder;
+  Account account(folder.file("account"));
+  ChildProcess child([&account](const Pipe& from_parent, const Pipe& to_parent) {
+    CHECK(account.charge(0, 50, 100));
+    to_parent.send(true);
+    from_parent.receive<bool>();
+    account.give_back(0, 20);
+    to_parent.send(true);
+    from_parent.receive<bool>();
+  });
+  child.receive<bool>();
+  CHECK(!account.charge(0, 60, 100));
+  CHECK(account.charge(0, 10, 100));
+  child.send(true);
+  child.receive<bool>();
+  CHECK_EQ(account.used_bytes(0), 40u);
+  child.kill_and_reap();
+  CHECK_EQ(account.used_bytes(0), 10u);
+}
+
 TEST(a_forked_child_has_no_part_in_it) {
   Account account("");
   CHECK(account.charge(0, 50, 100));
