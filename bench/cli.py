@@ -14,8 +14,9 @@ from rich.table import Table
 from warpserve.bench.clients import result_table
 from warpserve.bench.config import RunConfig
 from warpserve.bench.experiment import run_experiment
+from warpserve.bench.kv_cache import kv_tokens_of_file
 from warpserve.bench.run_folder import RunFolder
-from warpserve.bench.summary import Spread, Summary
+from warpserve.bench.summary import Serving, Spread, Summary
 from warpserve.console import console
 from warpserve.errors import WarpserveError
 from warpserve.timekeeper.options import Clock
@@ -44,6 +45,20 @@ def bench(
     rate: Annotated[float | None, typer.Option(help="requests a second, or inf [4]")] = None,
     max_concurrency: Annotated[int | None, typer.Option(help="requests under way [any]")] = None,
     num_requests: Annotated[int | None, typer.Option(help="[200]")] = None,
+    fast: Annotated[
+        bool | None,
+        typer.Option(
+            "--fast/--streamed",
+            help="ask without streaming; the engine's step log tells when tokens came [streamed]",
+        ),
+    ] = None,
+    kv_from: Annotated[
+        Path | None,
+        typer.Option(help="a real vLLM server's log: a KV cache of as many tokens as it had"),
+    ] = None,
+    acceptance: Annotated[
+        str | None, typer.Option(help="of drafted tokens, a rate a position, such as 0.8,0.6")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="[0]")] = None,
     clock: Annotated[Clock | None, typer.Option(help="exact, live or sleep [exact]")] = None,
     out: Annotated[Path | None, typer.Option(help="the run folder [runs/DATE-TIME]")] = None,
@@ -63,6 +78,9 @@ def bench(
             rate=rate,
             max_concurrency=max_concurrency,
             num_requests=num_requests,
+            fast=fast,
+            kv_tokens=None if kv_from is None else kv_tokens_of_file(kv_from),
+            acceptance=acceptance,
             seed=seed,
             clock=clock,
             engine_flags=engine_flags or None,
@@ -74,6 +92,7 @@ def bench(
         raise typer.Exit(2) from None
     typer.echo(result_table(RunFolder(folder).client_log.read_text(errors="replace")), nl=False)
     console().print(_table(summary))
+    console().print(_host_table(summary.host.serving))
     console().print(_speed(summary, folder), soft_wrap=True)
     if summary.failed or summary.completed != summary.sent:
         raise typer.Exit(1)
@@ -96,10 +115,23 @@ def _table(summary: Summary) -> Table:
     return table
 
 
+def _host_table(serving: Serving) -> Table:
+    """Of the processes that take a noticeable part of the processor or of the memory."""
+    table = Table("process", "CPU a step, ms", "resident, MiB", box=box.SIMPLE_HEAD)
+    for process in serving.processes:
+        cpu_ms = process.cpu_s * 1e3 / max(1, serving.steps)
+        resident_mib = process.resident_bytes / 2**20
+        if cpu_ms >= 0.01 or resident_mib >= 100:
+            table.add_row(process.name, f"{cpu_ms:.2f}", f"{resident_mib:,.0f}")
+    return table
+
+
 def _speed(summary: Summary, folder: Path) -> str:
-    host = summary.host
+    host, serving = summary.host, summary.host.serving
     return (
         f"{summary.completed} of {summary.sent} requests completed, {summary.failed} failed; "
         f"{host.virtual_s:.1f} s of virtual time in {host.wall_s:.1f} s "
-        f"({host.virtual_s / host.wall_s:.1f}x, start-up included); all of it is in {folder}"
+        f"({host.virtual_s / host.wall_s:.1f}x, start-up included); {serving.steps} steps in "
+        f"{serving.wall_s:.1f} s ({serving.wall_s * 1e3 / max(1, serving.steps):.2f} ms a step); "
+        f"all of it is in {folder}"
     )

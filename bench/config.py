@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from warpserve.errors import WarpserveError
 from warpserve.timekeeper.options import Clock
@@ -16,8 +16,8 @@ class ConfigError(WarpserveError):
     """An experiment's description is wrong; the message names each mistake."""
 
 
-class RunConfig(BaseModel):
-    """One experiment: an engine on virtual GPUs, a client, a workload."""
+class EngineConfig(BaseModel):
+    """An engine on virtual GPUs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -27,15 +27,42 @@ class RunConfig(BaseModel):
     model: str
     gpu: str
     predictor: str
+    acceptance: str | None = None
+    """Of drafted tokens: a rate for each position."""
+    kv_tokens: Annotated[int, Field(ge=1)] | None = None
+    """The size of the KV cache; None: what the engine makes of the GPUs' memory."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    clock: Clock = Clock.EXACT
+    engine_flags: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, **values: object) -> Self:
+        """Raises ConfigError."""
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise ConfigError("; ".join(_mistake(cls, e) for e in error.errors())) from None
+
+    def flag(self, *names: str) -> str | None:
+        """The value of one of the engine's flags, which has these names; None without it."""
+        for position, given in enumerate(self.engine_flags):
+            name, is_joined, value = given.partition("=")
+            if name.partition(".")[0] in names:
+                return value if is_joined else "".join(self.engine_flags[position + 1 :][:1])
+        return None
+
+
+class RunConfig(EngineConfig):
+    """One experiment: an engine on virtual GPUs, a client, a workload."""
+
     workload: str = "sharegpt"
     rate: Annotated[float, Field(gt=0)] = 4.0
     """Requests a second, as a Poisson process; infinity: all at once."""
     max_concurrency: Annotated[int, Field(ge=1)] | None = None
     num_requests: Annotated[int, Field(ge=1)] = 200
-    seed: Annotated[int, Field(ge=0)] = 0
+    fast: bool = False
+    """Without streaming: the engine's step log tells when tokens came."""
     metrics_interval_s: Annotated[float, Field(gt=0)] = 1.0
-    clock: Clock = Clock.EXACT
-    engine_flags: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, file: Path | None, **said: object) -> Self:
@@ -46,18 +73,37 @@ class RunConfig(BaseModel):
             raise ConfigError(f"cannot read {file}: {error}") from None
         if not isinstance(written, dict):
             raise ConfigError(f"{file}: names and values are needed, as in `model: llama-3.1-8b`")
-        values = written | {name: value for name, value in said.items() if value is not None}
-        try:
-            return cls.model_validate(values)
-        except ValidationError as error:
-            raise ConfigError("; ".join(map(_mistake, error.errors()))) from None
+        return cls.of(
+            **written | {name: value for name, value in said.items() if value is not None}
+        )
+
+    @model_validator(mode="after")
+    def _can_be_fast(self) -> Self:
+        if self.fast and self.clock is not Clock.EXACT:
+            raise ValueError("fast needs the clock `exact`, in which HTTP takes no virtual time")
+        if self.fast and (flag := self._not_fast()):
+            raise ValueError(f"fast cannot tell when tokens came with {flag}")
+        return self
+
+    def _not_fast(self) -> str | None:
+        """A flag under which a token does not come when a worker's step ends."""
+        names = (
+            "--stream-interval",
+            "--speculative-config",
+            "-sc",
+            "--pipeline-parallel-size",
+            "-pp",
+        )
+        return next((name for name in names if self.flag(name) is not None), None)
 
 
-def _mistake(error: object) -> str:
+def _mistake(model: type[BaseModel], error: object) -> str:
     assert isinstance(error, dict)
     name = ".".join(map(str, error["loc"]))
     if error["type"] == "missing":
         return f"{name} is missing"
     if error["type"] == "extra_forbidden":
-        return f"{name} is not known; known are {', '.join(RunConfig.model_fields)}"
+        return f"{name} is not known; known are {', '.join(model.model_fields)}"
+    if not name:
+        return str(error["ctx"]["error"])
     return f"{name}: {error['msg']}, not {error['input']!r}"

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from warpserve.bench.run_folder import RunError
+from warpserve.bench.steps import StepLog, index_of
 
-_COLUMNS = ("start_times", "input_lens", "output_lens", "ttfts", "itls", "errors")
+_OF_VLLM = ("start_times", "input_lens", "output_lens", "ttfts", "itls", "errors")
+_OF_FAST = ("start_times", "end_times", "input_lens", "output_lens", "errors")
 
 
 class RequestResult(BaseModel):
@@ -43,11 +47,26 @@ class RequestResult(BaseModel):
 
 def read_vllm_results(path: Path) -> list[RequestResult]:
     """From what ``vllm bench serve --save-detailed`` wrote. Raises RunError where it did not."""
+    return [_request(index, *row) for index, row in enumerate(_rows(path, _OF_VLLM))]
+
+
+def read_fast_results(path: Path, steps: Path) -> list[RequestResult]:
+    """From what our own client wrote, with the times of tokens from the step log in ``steps``.
+
+    Raises RunError where either is missing, or where they contradict each other.
+    """
+    rows = _rows(path, _OF_FAST)
+    ends_ns = _token_ends_ns(steps, [input_tokens for _, _, input_tokens, _, _ in rows])
+    return [
+        _request_of_steps(index, ends_ns.get(index, []), *row) for index, row in enumerate(rows)
+    ]
+
+
+def _rows(path: Path, columns: Sequence[str]) -> list[tuple[Any, ...]]:
     if not path.exists():
         raise RunError("the client left no result file")
     document: dict[str, Any] = json.loads(path.read_text())
-    columns = [document[name] for name in _COLUMNS]
-    return [_request(index, *row) for index, row in enumerate(zip(*columns, strict=True))]
+    return list(zip(*(document[name] for name in columns), strict=True))
 
 
 def _request(
@@ -69,6 +88,51 @@ def _request(
         itl_s=() if failed else tuple(itl_s),
         error=error if failed else None,
     )
+
+
+def _token_ends_ns(steps: Path, input_tokens: Sequence[int]) -> dict[int, list[int]]:
+    """Of each request, when the steps ended that gave it a token."""
+
+    def prompt_tokens(request_id: str) -> int:
+        index = index_of(request_id)
+        return 0 if index is None else input_tokens[index]
+
+    ends_ns: dict[int, list[int]] = {}
+    log = StepLog(steps, prompt_tokens)
+    for worker_steps in log.read().values():
+        of_worker: dict[int, list[int]] = {}
+        for step in worker_steps:
+            for index in map(index_of, step.request_ids):
+                if index is not None:
+                    of_worker.setdefault(index, []).append(step.end_ns)
+        for index, its_ends_ns in of_worker.items():
+            if ends_ns.setdefault(index, its_ends_ns) != its_ends_ns:
+                raise RunError(
+                    f"workers tell different times for request {index}: run it without --fast"
+                )
+    log.close()
+    return ends_ns
+
+
+def _request_of_steps(
+    index: int,
+    ends_ns: list[int],
+    start_s: float,
+    end_s: float,
+    input_tokens: int,
+    output_tokens: int,
+    error: str,
+) -> RequestResult:
+    ends_s = [end_ns / 1e9 for end_ns in ends_ns]
+    if not error and (len(ends_s) != output_tokens or ends_s[-1] != end_s):
+        last_s = ends_s[-1] if ends_s else None
+        raise RunError(
+            f"request {index} got {output_tokens} tokens until {end_s} s, but {len(ends_s)} until "
+            f"{last_s} s by the step log: run it without --fast"
+        )
+    ttft_s = ends_s[0] - start_s if ends_s else 0.0
+    itl_s = [after - before for before, after in pairwise(ends_s)]
+    return _request(index, start_s, input_tokens, output_tokens, ttft_s, itl_s, error)
 
 
 def write_requests(path: Path, requests: list[RequestResult]) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from warpserve.bench.config import RunConfig
+from warpserve.bench.host_cost import ProcessCost
 from warpserve.bench.results import RequestResult
 from warpserve.timekeeper.state import SessionState
 
@@ -36,6 +37,16 @@ class Spread(BaseModel):
         return cls(count=len(values_s), mean_ms=mean, p50_ms=p50, p90_ms=p90, p99_ms=p99)
 
 
+class Serving(BaseModel):
+    """What the host spent from the engine's first step to the end of the client."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    wall_s: float
+    steps: int
+    processes: list[ProcessCost]
+
+
 class Summary(BaseModel):
     """Written as ``summary.json``; only ``host`` differs between runs of the same experiment."""
 
@@ -50,6 +61,7 @@ class Summary(BaseModel):
         virtual_s: float
         advances: int
         warnings: dict[str, int]
+        serving: Serving
 
     sent: int
     completed: int
@@ -61,7 +73,9 @@ class Summary(BaseModel):
     host: Host
 
 
-def summarise(config: RunConfig, requests: Sequence[RequestResult], state: SessionState) -> Summary:
+def summarise(
+    config: RunConfig, requests: Sequence[RequestResult], state: SessionState, serving: Serving
+) -> Summary:
     failed = sum(request.error is not None for request in requests)
     return Summary(
         sent=config.num_requests,
@@ -76,5 +90,6 @@ def summarise(config: RunConfig, requests: Sequence[RequestResult], state: Sessi
             virtual_s=state.virtual_ns / 1e9,
             advances=state.advances,
             warnings=dict(state.warnings),
+            serving=serving,
         ),
     )

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +17,16 @@ import yaml
 from typer.testing import CliRunner
 
 from warpserve.bench.cli import split_arguments
-from warpserve.bench.config import ConfigError, RunConfig
+from warpserve.bench.config import ConfigError, EngineConfig, RunConfig
+from warpserve.bench.host_cost import HostMeter
+from warpserve.bench.kv_cache import kv_tokens_of_file
 from warpserve.bench.models import model_named
 from warpserve.bench.report.page import write_report
 from warpserve.bench.report.timeline import output_tokens_per_s, read_samples, sampled
 from warpserve.bench.results import RequestResult, read_vllm_results
 from warpserve.bench.run_folder import RunError, RunFolder
-from warpserve.bench.summary import Spread, Summary
+from warpserve.bench.servers import vllm_serve
+from warpserve.bench.summary import Serving, Spread, Summary
 from warpserve.bench.workload.lengths import RequestLengths, WorkloadError, lengths_of
 from warpserve.bench.workload.prompts import write_prompts
 from warpserve.cli import app
@@ -105,6 +113,9 @@ def test_an_experiment_is_read_from_a_file_and_the_command_line(tmp_path: Path) 
         ({"num_requests": 0}, "num_requests: "),
         ({"moddel": "x"}, "moddel is not known; known are engine, "),
         ({"gpu": None}, "gpu is missing"),
+        ({"fast": True, "clock": "live"}, "fast needs the clock `exact`"),
+        ({"fast": True, "engine_flags": ["--stream-interval", "4"]}, "with --stream-interval"),
+        ({"fast": True, "engine_flags": ["--speculative-config.method=x"]}, "--speculative-config"),
     ],
 )
 def test_mistakes_in_an_experiment_are_named(said: dict[str, Any], complaint: str) -> None:
@@ -151,6 +162,68 @@ def test_engine_flags_are_told_from_the_experiment_s_file(
     arguments: list[str], run: Path | None, flags: list[str]
 ) -> None:
     assert split_arguments(arguments) == (run, flags)
+
+
+def serve_command(flags: tuple[str, ...], gpus: int = 1, **said: Any) -> list[str]:
+    config = EngineConfig.of(**RUN, engine_flags=flags, **said)
+    return vllm_serve(config, engine_bin=Path("bin"), model="m", port=1, gpus=gpus)
+
+
+def test_all_gpus_work_together_unless_the_flags_divide_them() -> None:
+    assert serve_command((), gpus=2)[-2:] == ["--tensor-parallel-size", "2"]
+    assert serve_command(("-dp=2",), gpus=2)[-1] == "-dp=2"
+    assert "--tensor-parallel-size" not in serve_command(())
+
+
+@pytest.mark.parametrize(
+    ("flags", "blocks"),
+    [((), "118147"), (("--block-size", "32"), "59073"), (("--block-size=32",), "59073")],
+)
+def test_a_real_server_s_kv_cache_becomes_blocks(
+    tmp_path: Path, flags: tuple[str, ...], blocks: str
+) -> None:
+    log = tmp_path / "vllm.log"
+    lines = [
+        "INFO [x.py:1] GPU KV cache size: 1,890,400 tokens",
+        "… GPU KV cache size: 1,890,352 tokens",
+    ]
+    log.write_text("\n".join(lines))
+    command = serve_command(flags, kv_tokens=kv_tokens_of_file(log))
+    assert command[-2:] == ["--num-gpu-blocks-override", blocks]
+
+
+def test_a_log_without_the_size_of_a_kv_cache_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty.log").touch()
+    for name, complaint in (
+        ("empty.log", "has no line `GPU KV cache size"),
+        ("none", "cannot read"),
+    ):
+        with pytest.raises(ConfigError, match=complaint):
+            kv_tokens_of_file(tmp_path / name)
+
+
+def test_a_meter_counts_the_processor_of_those_below_a_process() -> None:
+    meter = HostMeter(os.getpid())
+    begin_s = time.process_time()
+    while time.process_time() < begin_s + 0.05:
+        pass
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        meter.look()
+        child.communicate(b"\n")
+    costs = {cost.name: cost for cost in meter.costs({os.getpid(): "we", child.pid: "child"})}
+    assert costs["we"].cpu_s >= 0.03
+    assert costs["we"].resident_bytes > costs["child"].resident_bytes > 0
+
+
+def test_a_port_in_use_is_said_before_a_server_starts() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        options = [f"--{name}={value}" for name, value in RUN.items() if name != "model"]
+        outcome = CliRunner().invoke(
+            app, ["serve", "vllm", "llama-3.1-8b", *options, "--port", port]
+        )
+    assert outcome.exit_code == 2
+    assert f"port {port}: Address already in use" in outcome.output
 
 
 def test_a_folder_with_something_in_it_is_not_overwritten(tmp_path: Path) -> None:
@@ -207,7 +280,13 @@ def test_a_report_shows_what_there_is(tmp_path: Path) -> None:
     assert list(curve.values) == [1, 2]
     requests = [request(0), request(1)]
     spread = Spread.of([0.02, 0.02])
-    host = Summary.Host(wall_s=1, virtual_s=20, advances=3, warnings={"busy_wait": 1})
+    host = Summary.Host(
+        wall_s=1,
+        virtual_s=20,
+        advances=3,
+        warnings={"busy_wait": 1},
+        serving=Serving(wall_s=1, steps=4, processes=[]),
+    )
     summary = Summary(
         sent=2, completed=2, failed=0, ttft=spread, tpot=None, itl=None, latency=spread, host=host
     )

@@ -15,7 +15,8 @@ from warpserve.bench.workload.lengths import RequestLengths, WorkloadError
 def write_prompts(
     path: Path, lengths: Sequence[RequestLengths], tokenizer: Tokenizer, seed: int
 ) -> None:
-    """JSON lines of ``prompt`` and ``output_tokens``, as vLLM's custom dataset has them.
+    """JSON lines of ``prompt`` and ``output_tokens``, as vLLM's custom dataset has them, and
+    ``input_tokens``.
 
     Each prompt is of random tokens and has its length by this tokenizer. The same arguments write
     the same bytes. Raises WorkloadError where a tokenizer changes lengths.
@@ -24,7 +25,11 @@ def write_prompts(
     with path.open("w") as file:
         for request in lengths:
             prompt = _prompt(request.input_tokens, tokenizer, draw)
-            line = {"prompt": prompt, "output_tokens": request.output_tokens}
+            line = {
+                "prompt": prompt,
+                "input_tokens": request.input_tokens,
+                "output_tokens": request.output_tokens,
+            }
             file.write(json.dumps(line) + "\n")
 
 

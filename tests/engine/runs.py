@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from warpserve.bench.clients import REQUEST_PREFIX
 from warpserve.bench.results import RequestResult
 from warpserve.bench.run_folder import RunFolder
+from warpserve.bench.steps import REQUEST_PREFIX
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,124 @@
+"""An engine's server as a member of a session of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpserve.bench import servers
+from warpserve.bench.config import EngineConfig
+from warpserve.bench.models import model_named
+from warpserve.bench.run_folder import RunError
+from warpserve.cuda_shim.catalogue import machine
+from warpserve.members import member_environment, prepare_members
+from warpserve.patches.engines import EngineRequirement, EngineStore
+from warpserve.timekeeper.cli import MemberOptions
+from warpserve.timekeeper.control import Exited
+from warpserve.timekeeper.launcher import RunningSession
+from warpserve.timekeeper.options import SessionOptions
+
+_STOP_LIMIT_S = 60.0  # of host time, for an engine to end in order
+
+
+class EngineLaunch:
+    """All that is known before an engine starts.
+
+    Raises WarpserveError where its description asks for what is not there.
+    """
+
+    def __init__(self, config: EngineConfig, port: int | None = None) -> None:
+        """``port``: any free one where None."""
+        self._config = config
+        self.bin = _bin_of(config)
+        self.model = model_named(config.model)
+        self.port = port or _free_port()
+        self.command = servers.vllm_serve(
+            config,
+            engine_bin=self.bin,
+            model=self.model.reference,
+            port=self.port,
+            gpus=len(machine(config.gpu).devices),
+        )
+        prepare_members(self._asked(None), self.command)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @contextlib.contextmanager
+    def started(self, log: Path | None, steps: Path | None = None) -> Iterator[RunningEngine]:
+        """A server, and the session that ends with the context.
+
+        ``log``: the file for what it prints, None: where we print; ``steps``: the folder for its
+        step log, if there is to be one.
+        """
+        with RunningSession(SessionOptions(clock=self._config.clock)) as session:
+            env = member_environment(self._asked(steps), session.folder, self.command)
+            pid = _spawn(session, self.command, env, log)
+            yield RunningEngine(session, env, pid, log)
+
+    def _asked(self, steps: Path | None) -> MemberOptions:
+        return MemberOptions(
+            gpu=self._config.gpu,
+            predictor=self._config.predictor,
+            acceptance=self._config.acceptance,
+            step_log=steps,
+        )
+
+
+@dataclass(frozen=True)
+class RunningEngine:
+    """A server that runs, or starts up, and the session that it is a member of."""
+
+    session: RunningSession
+    env: Mapping[str, str]
+    """Of its session's members."""
+    pid: int
+    log: Path | None
+
+    def spawn(self, command: Sequence[str], log: Path) -> int:
+        """Another member, such as a client; its pid."""
+        return _spawn(self.session, command, self.env, log)
+
+    def wait(self, limit_s: float | None) -> Exited | None:
+        """The next end of another member within ``limit_s`` of host time; None where there is none.
+
+        Raises RunError where the engine ends before it.
+        """
+        exited = self.session.wait_exited(limit_s)
+        if exited is not None and exited.pid == self.pid:
+            where = f": see {self.log}" if self.log else ""
+            raise RunError(f"the engine ended in mid-run (exit code {exited.exit_code}){where}")
+        return exited
+
+    def stop(self) -> None:
+        """Asks it to end, and waits for a minute at most."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGTERM)
+        self.session.wait_exited(_STOP_LIMIT_S)
+
+
+def _bin_of(config: EngineConfig) -> Path:
+    if config.engine_python is not None:
+        return config.engine_python.parent
+    return EngineStore().get(EngineRequirement.parse(config.engine)).python.parent
+
+
+def _spawn(
+    session: RunningSession, command: Sequence[str], env: Mapping[str, str], log: Path | None
+) -> int:
+    with Path(os.devnull).open("rb") as nothing, contextlib.ExitStack() as files:
+        outputs = (1, 2) if log is None else (files.enter_context(log.open("wb")).fileno(),) * 2
+        return session.spawn(command, env=env, stdio=(nothing.fileno(), *outputs))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,31 @@
+"""The size of an engine's KV cache, as it says in its log."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from warpserve.bench.config import ConfigError
+
+_SIZE = re.compile(r"GPU KV cache size: ([\d,]+) tokens")
+
+
+def kv_tokens(log: str) -> int | None:
+    """None where the log does not say.
+
+    Of several lines the smallest: earlier vLLMs print one for each rank, and use as many blocks as
+    all ranks have.
+    """
+    sizes = [int(found.replace(",", "")) for found in _SIZE.findall(log)]
+    return min(sizes, default=None)
+
+
+def kv_tokens_of_file(path: Path) -> int:
+    """From a real server's log. Raises ConfigError where it does not say."""
+    try:
+        tokens = kv_tokens(path.read_text(errors="replace"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error}") from None
+    if tokens is None:
+        raise ConfigError(f"{path} has no line `GPU KV cache size: … tokens`, as vLLM prints it")
+    return tokens
