@@ -22,11 +22,9 @@ def hardware_of(spec: str) -> Hardware:
         kind=gpu.kind,
         flops=_flops(gpu),
         memory_bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s,
-        link_bandwidth_bytes_per_s=(
-            gpu.nvlink_bandwidth_bytes_per_s if has_nvlink else gpu.host_copy_bandwidth_bytes_per_s
-        ),
-        has_nvlink=has_nvlink,
+        nvlink_bandwidth_bytes_per_s=gpu.nvlink_bandwidth_bytes_per_s if has_nvlink else 0.0,
         has_nvswitch=described.devices[0].on_nvswitch,
+        host_bandwidth_bytes_per_s=gpu.host_copy_bandwidth_bytes_per_s,
     )
 
 

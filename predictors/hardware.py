@@ -24,11 +24,19 @@ class Hardware:
     """Its name in the catalogue."""
     flops: dict[str, float]
     memory_bandwidth_bytes_per_s: float
-    link_bandwidth_bytes_per_s: float
-    """Of all links of one GPU together."""
-    has_nvlink: bool
+    nvlink_bandwidth_bytes_per_s: float
+    """Of all links of one GPU together; 0 without."""
     has_nvswitch: bool
-    """Any GPU reaches any other over all its links."""
+    """Any GPU reaches any other over all its links; else NVLink joins pairs."""
+    host_bandwidth_bytes_per_s: float
+    """Over PCIe, which GPUs without NVLink between them use."""
+
+    def link_bandwidth_bytes_per_s(self, gpus: int) -> float:
+        """Of the slowest link among so many GPUs."""
+        is_joined = self.has_nvswitch or gpus <= 2
+        if is_joined and self.nvlink_bandwidth_bytes_per_s > 0:
+            return self.nvlink_bandwidth_bytes_per_s
+        return self.host_bandwidth_bytes_per_s
 
 
 def hardware_environment(hardware: Hardware) -> dict[str, str]:

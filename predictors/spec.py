@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from warpserve.predictors.adjusted import Adjusted
 from warpserve.predictors.aiconfigurator.client import aiconfigurator
+from warpserve.predictors.analytic.predictor import analytic
 from warpserve.predictors.constant import Constant
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.predictor import Explaining, PredictorError
@@ -82,5 +83,6 @@ def _number(text: str) -> float:
 
 _KINDS: dict[str, Callable[[str], MakePredictor]] = {
     "aiconfigurator": _adjusted(aiconfigurator),
+    "analytic": _adjusted(analytic),
     "constant": _constant,
 }

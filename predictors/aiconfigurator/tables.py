@@ -15,7 +15,7 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -24,6 +24,7 @@ from typing import Any
 from warpserve.cache import cache_folder
 from warpserve.predictors.aiconfigurator.step_table import Limits, Operator, StepTable
 from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.model_shape import model_shape
 from warpserve.predictors.predictor import PredictorError
 from warpserve.predictors.weights import weights_of
 
@@ -67,6 +68,8 @@ _LIMITS = Limits(
     context=65536,
     contexts_total=524288,
 )
+_SCALES_OF_WEIGHTS = 0.1
+"""What one way to count the bytes of a weight may differ from another: by the blocks' scales."""
 _MEASURED = ("silicon", "mixed")
 _WITHOUT_TABLES = ("embedding", "norm", "act_gate", "_ar", "p2p")
 """Parts of names of operators that the package has formulas for, and no tables."""
@@ -118,20 +121,29 @@ def cached_table(deployment: Deployment, cache: Path) -> str:
 def build_table(deployment: Deployment) -> StepTable:
     """Takes some seconds. Raises PredictorError for what the package has no tables of."""
     system = _system(deployment)
-    if deployment.pipeline_parallel > 1:
-        raise PredictorError("aiconfigurator: pipeline_parallel is 1 here; use analytic")
     tables_version = _tables_version(deployment, system)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _own_errors():
         (Path(folder) / "config.json").write_text(json.dumps(dict(deployment.config)))
         model = _Model(Path(folder), system, deployment, tables_version)
+        return _table_of(model, deployment, f"{system}, {deployment.engine} {tables_version}")
+
+
+def _table_of(model: _Model, deployment: Deployment, tables: str) -> StepTable:
     prefill_operators = model.of_tokens(is_prefill=True)
     decode_operators = model.of_tokens(is_prefill=False)
+    decode_attention = [
+        [model.decode_attention_ns(requests, context) for context in _CONTEXT]
+        for requests in _REQUESTS
+    ]
+    prefill_attention = [
+        [[model.prefill_attention_ns(requests, new, cached) for cached in _CACHED] for new in _NEW]
+        for requests in _PREFILL_REQUESTS
+    ]
+    sources = {each.name: each.source for each in (*prefill_operators, *decode_operators)}
+    sources["attention"] = "/".join(sorted(model.attention_sources))
     return StepTable(
-        source=f"{_PACKAGE} {_package_version()}, {system}, {deployment.engine} {tables_version}",
-        notes=[
-            *_known_holes(deployment, tables_version),
-            *_not_measured([*prefill_operators, *decode_operators]),
-        ],
+        source=f"{_PACKAGE} {_package_version()}, {tables}",
+        notes=[*_known_holes(deployment, tables), *_not_measured(sources)],
         limits=_LIMITS,
         tokens=_TOKENS,
         prefill_operators=prefill_operators,
@@ -139,20 +151,11 @@ def build_table(deployment: Deployment) -> StepTable:
         requests=_REQUESTS,
         logits=model.logits(),
         decode_context=_CONTEXT,
-        decode_attention=[
-            [model.decode_attention_ns(requests, context) for context in _CONTEXT]
-            for requests in _REQUESTS
-        ],
+        decode_attention=decode_attention,
         prefill_requests=_PREFILL_REQUESTS,
         prefill_new=_NEW,
         prefill_cached=_CACHED,
-        prefill_attention=[
-            [
-                [model.prefill_attention_ns(requests, new, cached) for cached in _CACHED]
-                for new in _NEW
-            ]
-            for requests in _PREFILL_REQUESTS
-        ],
+        prefill_attention=prefill_attention,
     )
 
 
@@ -167,17 +170,20 @@ class _Model:
         from aiconfigurator_core.sdk.models import get_model
 
         layout = _layout(deployment) | _modes(deployment)
-        with _own_errors():
-            spec = compile_engine(str(folder), system, deployment.engine, tables_version, **layout)
-            self._engine = EngineHandle(spec)
-            model = get_model(str(folder), build_model_config(**layout), deployment.engine)
-            self._names = {
-                True: [operator._name for operator in model.context_ops],
-                False: [operator._name for operator in model.generation_ops],
-            }
-            self._attention = {
-                is_prefill: self._depending_on_context(is_prefill) for is_prefill in (True, False)
-            }
+        spec = compile_engine(str(folder), system, deployment.engine, tables_version, **layout)
+        self._engine = EngineHandle(spec)
+        model = get_model(str(folder), build_model_config(**layout), deployment.engine)
+        _check_same_weights(deployment, model.config)
+        self._names = {
+            True: [operator._name for operator in model.context_ops],
+            False: [operator._name for operator in model.generation_ops],
+        }
+        self._attention = {
+            is_prefill: self._depending_on_context(is_prefill) for is_prefill in (True, False)
+        }
+        self._deployment = deployment
+        self._stage_share = _stage_share(deployment)
+        self.attention_sources: set[str] = set()
 
     def of_tokens(self, *, is_prefill: bool) -> list[Operator]:
         """Without the last layer, which works on one row a request."""
@@ -187,15 +193,12 @@ class _Model:
             if index not in self._attention[is_prefill] and not _is_logits(name)
         ]
         rows = [self._evaluate(is_prefill, chosen, 1, 1, x=tokens) for tokens in _TOKENS]
-        return [
-            operator
-            for operator in (_operator([row[i] for row in rows]) for i in range(len(rows[0])))
-            if any(operator.duration_ns)
-        ]
+        operators = [self._operator([row[i] for row in rows]) for i in range(len(rows[0]))]
+        return [operator for operator in operators if any(operator.duration_ns)]
 
     def logits(self) -> Operator:
         index = next(i for i, name in enumerate(self._names[False]) if _is_logits(name))
-        return _operator([self._evaluate(False, [index], 1, 1, x=n)[0] for n in _REQUESTS])
+        return self._operator([self._evaluate(False, [index], 1, 1, x=n)[0] for n in _REQUESTS])
 
     def prefill_attention_ns(self, requests: int, new: int, cached: int) -> int:
         return self._attention_ns(True, requests, new, cached)
@@ -206,7 +209,23 @@ class _Model:
     def _attention_ns(self, is_prefill: bool, requests: int, size: int, cached: int) -> int:
         chosen = self._attention[is_prefill]
         rows = self._evaluate(is_prefill, chosen, requests, size, cached)
-        return sum(_ns(latency_ms) for _, latency_ms, _ in rows)
+        self.attention_sources |= {source for _, _, source in rows}
+        return sum(_ns(latency_ms * self._stage_share) for _, latency_ms, _ in rows)
+
+    def _operator(self, rows: Sequence[tuple[str, float, str]]) -> Operator:
+        """``rows``: one operator along an axis, of the whole model."""
+        name = rows[0][0].removeprefix("context_").removeprefix("generation_")
+        sources = sorted({source for _, _, source in rows})
+        share = self._share_of(name)
+        return Operator(name, "/".join(sources), [_ns(latency * share) for _, latency, _ in rows])
+
+    def _share_of(self, name: str) -> float:
+        """Of an operator's time in the whole model, what the deployment's stage takes."""
+        if name.startswith("embedding"):
+            return float(self._deployment.is_first_stage)
+        if _is_logits(name):
+            return float(self._deployment.is_last_stage)
+        return self._stage_share
 
     def _depending_on_context(self, is_prefill: bool) -> list[int]:
         """Operators whose time changes with the context, at the same number of tokens."""
@@ -244,16 +263,19 @@ def _own_errors() -> Iterator[None]:
     """What the package raises, in one line."""
     try:
         yield
-    except (ValueError, RuntimeError, KeyError, NotImplementedError, AssertionError) as error:
+    except (ValueError, RuntimeError, KeyError, AssertionError) as error:
         summary = " ".join(str(error).split())
-        raise PredictorError(f"aiconfigurator has no tables for this: {summary[:400]}") from error
+        raise PredictorError(
+            f"aiconfigurator has no tables for this (analytic may have an answer): {summary[:400]}"
+        ) from error
 
 
-def _operator(rows: Sequence[tuple[str, float, str]]) -> Operator:
-    """``rows``: one operator along an axis."""
-    name = rows[0][0].removeprefix("context_").removeprefix("generation_")
-    sources = sorted({source for _, _, source in rows})
-    return Operator(name, "/".join(sources), [_ns(latency_ms) for _, latency_ms, _ in rows])
+def _stage_share(deployment: Deployment) -> float:
+    """Of the layers, those of the deployment's stage: layers are taken to be alike."""
+    if deployment.pipeline_parallel == 1:
+        return 1.0
+    layers = model_shape(deployment.config).layers
+    return deployment.stage_layers(layers) / layers
 
 
 def _ns(latency_ms: float) -> int:
@@ -304,29 +326,40 @@ def _modes(deployment: Deployment) -> dict[str, str]:
         return modes
     weights = weights_of(deployment.config, deployment.weights).experts.name
     modes["gemm_quant_mode"] = _GEMM_MODES[weights]
-    if weights in _MOE_MODES:
-        modes["moe_quant_mode"] = _MOE_MODES[weights]
+    modes["moe_quant_mode"] = _MOE_MODES.get(weights, "bfloat16")
     return modes
 
 
-def _known_holes(deployment: Deployment, tables_version: str) -> Iterator[str]:
-    kind, engine = deployment.hardware.kind, deployment.engine
-    if tables_version != deployment.engine_version:
-        yield (
-            f"the tables are of {engine} {tables_version}, the engine is "
-            f"{deployment.engine_version}"
-        )
+def _check_same_weights(deployment: Deployment, understood: Any) -> None:
+    """``understood``: the package's ModelConfig, which it may have completed with its defaults."""
+    ours = weights_of(deployment.config, deployment.weights)
+    pairs = [("weights", ours.dense, understood.gemm_quant_mode)]
+    if understood.moe_ep_size is not None and model_shape(deployment.config).experts is not None:
+        pairs.append(("experts", ours.experts, understood.moe_quant_mode))
+    for name, stored, mode in pairs:
+        if abs(mode.value.memory / stored.bytes_per_weight - 1) > _SCALES_OF_WEIGHTS:
+            raise PredictorError(
+                f"aiconfigurator has no tables of {name} in {stored.name}, and would take "
+                f"{mode.name}. Use analytic"
+            )
+
+
+def _known_holes(deployment: Deployment, tables: str) -> Iterator[str]:
+    kind = deployment.hardware.kind
+    if not tables.endswith(f" {deployment.engine_version}"):
+        yield f"tables of {tables} stand in for {deployment.engine} {deployment.engine_version}"
     if kind == "l40s" and deployment.tensor_parallel > 1:
-        yield "l40s: collectives were measured with older engines"
+        yield "l40s: collectives over PCIe were measured with older engines only"
     if kind == "a100-80":
-        yield "a100-80: tables of an old engine; errors of TTFT around 45 % have been reported"
+        yield "a100-80: tables of an old engine; TTFT has been reported to be some 45 % off"
 
 
-def _not_measured(operators: Sequence[Operator]) -> Iterator[str]:
-    for operator in operators:
-        has_table = not any(part in operator.name for part in _WITHOUT_TABLES)
-        if has_table and not any(source in operator.source for source in _MEASURED):
-            yield f"{operator.name}: not measured at such sizes, from a formula ({operator.source})"
+def _not_measured(sources: Mapping[str, str]) -> Iterator[str]:
+    """``sources``: by operator."""
+    for name, source in sources.items():
+        has_table = not any(part in name for part in _WITHOUT_TABLES)
+        if has_table and not any(measured in source for measured in _MEASURED):
+            yield f"{name} is not measured for such sizes, and comes from a formula"
 
 
 def _package_version() -> str:
