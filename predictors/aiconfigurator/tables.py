@@ -24,7 +24,7 @@ from typing import Any
 from warpserve.cache import cache_folder
 from warpserve.predictors.aiconfigurator.step_table import Limits, Operator, StepTable
 from warpserve.predictors.deployment import Deployment
-from warpserve.predictors.model_shape import model_shape
+from warpserve.predictors.model_shape import LatentAttention, model_shape
 from warpserve.predictors.predictor import PredictorError
 from warpserve.predictors.weights import weights_of
 
@@ -60,14 +60,6 @@ _MOE_MODES = {
 }
 _KV_MODES = {2: "bfloat16", 1: "fp8"}
 
-# As far as the collector of version 0.12.0 went, for all GPUs alike: its attention and GEMM tables.
-_LIMITS = Limits(
-    tokens=32768,
-    prefill_tokens=16384,
-    decode_requests=2048,
-    context=65536,
-    contexts_total=524288,
-)
 _SCALES_OF_WEIGHTS = 0.1
 """What one way to count the bytes of a weight may differ from another: by the blocks' scales."""
 _MEASURED = ("silicon", "mixed")
@@ -81,9 +73,11 @@ def _geometric(first: int, last: int) -> list[int]:
     return sorted({round(first * 2 ** (step / 4)) for step in range(steps + 1)})
 
 
+# Matrices were measured on both sides of the sizes of their tiles, where their time jumps.
 _TOKENS = sorted(
-    {*range(1, 32), *range(32, 528, 8), *range(544, 2048, 32), *range(2048, 8192, 128)}
-    | {*range(8192, 32769, 1024)}
+    {*range(1, 32), *range(32, 512, 8), *range(512, 2048, 64), *range(2048, 8192, 256)}
+    | {*range(8192, 32769, 2048)}
+    | {size + 1 for size in (*range(16, 257, 16), *range(256, 4353, 256))}
 )
 _REQUESTS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024]
 _CONTEXT = _geometric(1, 2**20)
@@ -144,7 +138,7 @@ def _table_of(model: _Model, deployment: Deployment, tables: str) -> StepTable:
     return StepTable(
         source=f"{_PACKAGE} {_package_version()}, {tables}",
         notes=[*_known_holes(deployment, tables), *_not_measured(sources)],
-        limits=_LIMITS,
+        limits=_limits(deployment),
         tokens=_TOKENS,
         prefill_operators=prefill_operators,
         decode_operators=decode_operators,
@@ -276,6 +270,29 @@ def _stage_share(deployment: Deployment) -> float:
         return 1.0
     layers = model_shape(deployment.config).layers
     return deployment.stage_layers(layers) / layers
+
+
+def _limits(deployment: Deployment) -> Limits:
+    """As far as the collectors of version 0.12.0 went, for all GPUs alike."""
+    attention = model_shape(deployment.config).attention
+    if isinstance(attention, LatentAttention):
+        return Limits(
+            tokens=32768,
+            prefill_tokens=32768,
+            decode_requests=1024,
+            context=2**17,
+            contexts_total=2**25 // deployment.kv_cache_bytes,
+        )
+    heads = max(1, attention.heads // deployment.tensor_parallel)
+    kv_heads = max(1, attention.kv_heads // deployment.tensor_parallel)
+    contexts_total = min(2 ** int(math.log2(2**24 / heads)), 2**23 // kv_heads)
+    return Limits(
+        tokens=32768,
+        prefill_tokens=16384,
+        decode_requests=2048,
+        context=min(2**17, contexts_total // 8),
+        contexts_total=contexts_total,
+    )
 
 
 def _ns(latency_ms: float) -> int:

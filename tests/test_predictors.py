@@ -1,0 +1,633 @@
+"""Predictors: what they read, what they answer, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from warpserve.bench.models import parameter_count, shipped_models
+from warpserve.cli import app
+from warpserve.patches.vllm import deployment as vllm_deployment
+from warpserve.predictors.adjusted import Adjusted
+from warpserve.predictors.analytic.attention import _visible_pairs
+from warpserve.predictors.analytic.collectives import all_reduce_ns
+from warpserve.predictors.batch import Batch, RequestStep
+from warpserve.predictors.captured import SIZES, padded_tokens
+from warpserve.predictors.composed import Composed, Prefill
+from warpserve.predictors.constant import Constant
+from warpserve.predictors.curves import Curve, blend, position
+from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.from_catalogue import hardware_of
+from warpserve.predictors.hardware import hardware_environment, hardware_of_session
+from warpserve.predictors.model_shape import LatentAttention, ModelShape, model_shape
+from warpserve.predictors.predictor import (
+    Explaining,
+    OperatorTime,
+    PredictorError,
+    Provenance,
+)
+from warpserve.predictors.spec import predictor_of, read_spec
+from warpserve.predictors.weights import weights_of
+
+ROOT = Path(__file__).parents[1]
+MODELS = {model.name: model.config_of(model.publication[0]) for model in shipped_models()}
+H100 = hardware_of("h100-sxm:8")
+
+
+def deployment(model: str = "llama-3.1-8b", **changes: Any) -> Deployment:
+    whole = Deployment(MODELS[model], H100, "vllm", "0.24.0")
+    return replace(whole, **changes)
+
+
+def decodes(count: int, context: int) -> Batch:
+    return Batch((RequestStep(1, context - 1, is_prefill=False),) * count, padded_tokens(count))
+
+
+def prefill(new: int, cached: int = 0) -> Batch:
+    return Batch((RequestStep(new, cached, is_prefill=True),), padded_tokens(new))
+
+
+def ns(predictor: Explaining, batch: Batch) -> int:
+    return predictor.predict(batch).duration_ns
+
+
+# What is read
+
+
+def parameters_of(shape: ModelShape) -> int:
+    """Matrices and embeddings alone."""
+    hidden = shape.hidden
+    attention = shape.attention
+    if isinstance(attention, LatentAttention):
+        of_heads = attention.heads * (attention.key_width + attention.value_width)
+        queries = attention.heads * (attention.key_width + attention.position_width)
+        rank = attention.query_rank
+        per_layer = (
+            hidden * (attention.latent_width + attention.position_width)
+            + attention.latent_width * of_heads
+            + attention.heads * attention.value_width * hidden
+            + (hidden * queries if rank is None else rank * (hidden + queries))
+        )
+    else:
+        heads = attention.heads + attention.kv_heads
+        per_layer = 2 * hidden * attention.head_width * heads
+    total = shape.layers * per_layer + shape.dense_layers * 3 * hidden * shape.intermediate
+    if shape.experts is not None:
+        widths = shape.experts.count * shape.experts.intermediate
+        widths += shape.experts.shared_intermediate
+        total += shape.experts.layers * 3 * hidden * widths
+    return total + (1 if shape.tied_embedding else 2) * shape.vocabulary * hidden
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_shapes_of_shipped_models_have_all_their_parameters(name: str) -> None:
+    counted = parameters_of(model_shape(MODELS[name]))
+    assert counted == pytest.approx(parameter_count(MODELS[name]), rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("name", "sliding_layers", "window"),
+    [("gemma-3-27b", 52, 1024), ("gpt-oss-20b", 12, 128), ("qwen3-8b", 0, 0)],
+)
+def test_layers_that_look_back_no_further_than_a_window(
+    name: str, sliding_layers: int, window: int
+) -> None:
+    shape = model_shape(MODELS[name])
+    assert (shape.sliding_layers, shape.sliding_window) == (sliding_layers, window)
+
+
+@pytest.mark.parametrize(
+    "field", ["hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size"]
+)
+def test_a_missing_field_is_named(field: str) -> None:
+    config = {name: value for name, value in MODELS["llama-3.1-8b"].items() if name != field}
+    with pytest.raises(PredictorError, match=field):
+        model_shape(config)
+
+
+@pytest.mark.parametrize("value", [0, -1, "4096", 4096.0, True])
+def test_a_field_that_is_no_count_is_named(value: object) -> None:
+    with pytest.raises(PredictorError, match="hidden_size"):
+        model_shape(MODELS["llama-3.1-8b"] | {"hidden_size": value})
+
+
+def test_layers_of_an_unknown_kind_are_refused() -> None:
+    config = MODELS["qwen3-8b"] | {"layer_types": ["linear_attention", "full_attention"]}
+    with pytest.raises(PredictorError, match="linear_attention"):
+        model_shape(config)
+
+
+def test_the_language_model_of_a_composite_is_read() -> None:
+    assert model_shape({"text_config": MODELS["qwen3-8b"]}) == model_shape(MODELS["qwen3-8b"])
+
+
+@pytest.mark.parametrize(
+    ("quantization", "dense", "experts"),
+    [
+        (None, "bf16", "bf16"),
+        ({"quant_method": "fp8"}, "fp8", "fp8"),
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8_block", "fp8_block"),
+        ({"quant_method": "mxfp4"}, "bf16", "mxfp4"),
+        ({"quant_method": "awq", "bits": 4}, "int4", "int4"),
+        ({"quant_method": "gptq", "bits": 8}, "int8", "int8"),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "nvfp4", "nvfp4"),
+        (
+            {
+                "quant_method": "compressed-tensors",
+                "config_groups": {"group_0": {"weights": {"type": "float", "num_bits": 8}}},
+            },
+            "fp8",
+            "fp8",
+        ),
+    ],
+)
+def test_how_weights_are_stored(
+    quantization: dict[str, Any] | None, dense: str, experts: str
+) -> None:
+    weights = weights_of({"quantization_config": quantization})
+    assert (weights.dense.name, weights.experts.name) == (dense, experts)
+
+
+@pytest.mark.parametrize(
+    "quantization",
+    [
+        {"quant_method": "magic"},
+        {"quant_method": "gptq", "bits": 3},
+        {"quant_method": "modelopt", "quant_algo": "W3"},
+        {"quant_method": "compressed-tensors", "config_groups": {}},
+    ],
+)
+def test_unknown_ways_to_store_weights_are_refused_with_the_choices(
+    quantization: dict[str, Any],
+) -> None:
+    with pytest.raises(PredictorError, match="nvfp4"):
+        weights_of({"quantization_config": quantization})
+
+
+def test_a_deployment_survives_json() -> None:
+    whole = deployment("deepseek-v3", tensor_parallel=8, expert_parallel=True, kv_cache="fp8")
+    assert Deployment.from_json(whole.to_json()) == whole
+
+
+@pytest.mark.parametrize(
+    "changes", [{"tensor_parallel": 0}, {"pipeline_rank": 1}, {"data_parallel": -1}]
+)
+def test_a_layout_that_is_none_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(PredictorError, match=next(iter(changes))):
+        deployment(**changes)
+
+
+@pytest.mark.parametrize(
+    ("layers", "stages", "expected"),
+    [(8, 4, [2, 2, 2, 2]), (10, 4, [2, 3, 3, 2]), (7, 2, [4, 3]), (61, 3, [20, 21, 20])],
+)
+def test_layers_are_divided_as_vllm_does(layers: int, stages: int, expected: list[int]) -> None:
+    found = [
+        deployment(pipeline_parallel=stages, pipeline_rank=rank).stage_layers(layers)
+        for rank in range(stages)
+    ]
+    assert found == expected
+
+
+def test_members_are_told_of_their_hardware() -> None:
+    assert hardware_of_session(hardware_environment(H100)) == H100
+    with pytest.raises(PredictorError, match="--gpu"):
+        hardware_of_session({})
+
+
+def test_batches_are_padded_to_captured_sizes() -> None:
+    assert [padded_tokens(tokens) for tokens in (1, 3, 9, 255, 257, 512)] == [
+        1, 4, 16, 256, 272, 512,
+    ]  # fmt: skip
+    assert padded_tokens(513) == 513
+    assert len(SIZES) == 51
+
+
+class FakeConfig:
+    """A transformers configuration."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.architectures = values.get("architectures")
+        self._values = values
+
+    def to_json_string(self, *, use_diff: bool) -> str:
+        assert not use_diff
+        return json.dumps(self._values)
+
+
+def vllm_config(**changes: Any) -> SimpleNamespace:
+    """A VllmConfig of Llama-3.1-8B on one GPU."""
+    config = FakeConfig(MODELS["llama-3.1-8b"])
+    model = {"hf_config": config, "hf_text_config": config, "quantization": None, "is_moe": False}
+    parallel = {
+        "tensor_parallel_size": 1,
+        "pipeline_parallel_size": 1,
+        "data_parallel_size": 1,
+        "enable_expert_parallel": False,
+    }
+    cache = {"cache_dtype": "auto"}
+    groups = (model, parallel, cache)
+    model, parallel, cache = (
+        {name: changes.get(name, value) for name, value in group.items()} for group in groups
+    )
+    return SimpleNamespace(
+        model_config=SimpleNamespace(**model),
+        parallel_config=SimpleNamespace(**parallel),
+        cache_config=SimpleNamespace(**cache),
+    )
+
+
+@pytest.fixture
+def in_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in hardware_environment(H100).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(vllm_deployment, "version", lambda _: "0.24.0+cu130")
+
+
+@pytest.mark.usefixtures("in_session")
+def test_a_worker_of_vllm_knows_its_deployment() -> None:
+    assert vllm_deployment.deployment_of(vllm_config(), 0) == deployment(
+        config={k: v for k, v in MODELS["llama-3.1-8b"].items() if v is not None}
+    )
+
+
+@pytest.mark.usefixtures("in_session")
+@pytest.mark.parametrize(
+    ("said", "understood"),
+    [
+        ({"cache_dtype": "fp8_e4m3"}, {"kv_cache": "fp8"}),
+        ({"cache_dtype": "turboquant_k8v4"}, {"kv_cache": "turboquant_k8v4"}),
+        ({"quantization": "fp8"}, {"weights": "fp8"}),
+        ({"quantization": "fp8_per_block"}, {"weights": "fp8_block"}),
+        ({"data_parallel_size": 4}, {"data_parallel": 1}),
+        ({"data_parallel_size": 4, "is_moe": True}, {"data_parallel": 4}),
+        ({"tensor_parallel_size": 8}, {"tensor_parallel": 8}),
+    ],
+)
+def test_what_vllm_calls_it(said: dict[str, Any], understood: dict[str, Any]) -> None:
+    found = vllm_deployment.deployment_of(vllm_config(**said), 0)
+    assert {name: getattr(found, name) for name in understood} == understood
+
+
+@pytest.mark.usefixtures("in_session")
+def test_the_checkpoints_own_quantisation_goes_before_its_name() -> None:
+    config = FakeConfig(MODELS["qwen3-8b"] | {"quantization_config": {"quant_method": "fp8"}})
+    said = vllm_config(
+        hf_config=config, quantization="fp8", hf_text_config=FakeConfig(MODELS["qwen3-8b"])
+    )
+    found = vllm_deployment.deployment_of(said, 0)
+    assert found.weights is None
+    assert weights_of(found.config).dense.name == "fp8"
+
+
+# Between points
+
+POINTS = st.lists(st.integers(1, 10**6), min_size=2, max_size=20, unique=True).map(sorted)
+
+
+@given(POINTS, st.data())
+def test_a_curve_goes_through_its_points_and_stays_between_them(
+    xs: list[int], data: st.DataObject
+) -> None:
+    ys = data.draw(st.lists(st.integers(0, 10**9), min_size=len(xs), max_size=len(xs)))
+    curve = Curve(xs, ys)
+    assert [curve.at(x) for x in xs] == pytest.approx(ys)
+    x = data.draw(st.integers(xs[0], xs[-1]))
+    piece, along = position(xs, x)
+    ends = sorted(ys[piece : piece + 2])
+    assert ends[0] - 1e-3 <= curve.at(x) <= ends[1] + 1e-3
+    assert curve.at(x) == pytest.approx(
+        blend(ys[piece : piece + 1], ys[piece + 1 : piece + 2], along)[0], abs=1e-3
+    )
+
+
+def test_a_curve_goes_on_beyond_its_ends() -> None:
+    curve = Curve([1, 2, 4], [10, 20, 30])
+    assert (curve.at(0), curve.at(6)) == (0, 40)
+    assert curve.total([1, 4, 6]) == 80
+
+
+@pytest.mark.parametrize(
+    ("xs", "ys"), [([1], [1]), ([2, 1], [1, 1]), ([1, 1], [1, 1]), ([1, 2], [1])]
+)
+def test_what_is_no_curve_is_refused(xs: list[int], ys: list[int]) -> None:
+    with pytest.raises(PredictorError):
+        Curve(xs, ys)
+
+
+# What every predictor keeps to
+
+BATCHES = st.lists(
+    st.one_of(
+        st.builds(RequestStep, st.just(1), st.integers(0, 100_000), st.just(False)),
+        st.builds(RequestStep, st.integers(1, 4096), st.integers(0, 30_000), st.just(True)),
+    ),
+    min_size=1,
+    max_size=40,
+).map(lambda steps: Batch(tuple(steps), padded_tokens(sum(step.new_tokens for step in steps))))
+
+ALL: dict[str, Explaining] = {
+    "constant": Constant(5_000_000),
+    "adjusted": Adjusted(Constant(5_000_000), scale=1.5, host_ns=2_000_000),
+}
+ALL |= {f"analytic {name}": predictor_of("analytic", deployment(name)) for name in MODELS}
+
+
+@pytest.mark.parametrize("name", ALL)
+@given(batch=BATCHES)
+def test_answers_are_positive_repeatable_and_explained(name: str, batch: Batch) -> None:
+    predictor = ALL[name]
+    prediction = predictor.predict(batch)
+    assert isinstance(prediction.duration_ns, int)
+    assert prediction.duration_ns > 0
+    assert predictor.predict(batch) == prediction
+    explained = sum(row.duration_ns for row in predictor.explain(batch))
+    assert explained == pytest.approx(prediction.duration_ns, abs=2)
+
+
+class FakeCosts:
+    """The same time for each part."""
+
+    provenance = Provenance.ANALYTIC
+
+    def __init__(self, part_ns: float = 1.0, objection: str | None = None) -> None:
+        self._part_ns = part_ns
+        self._objection = objection
+
+    def tokens(self, tokens: int, *, has_prefill: bool) -> list[OperatorTime]:  # noqa: ARG002
+        return [OperatorTime("tokens", self._part_ns, "")]
+
+    def logits(self, requests: int) -> list[OperatorTime]:  # noqa: ARG002
+        return [OperatorTime("logits", self._part_ns, "")]
+
+    def prefill_attention(self, prefills: Sequence[Prefill]) -> list[OperatorTime]:
+        return [OperatorTime("prefill", self._part_ns * len(prefills), "")]
+
+    def decode_attention(self, contexts: Sequence[int]) -> list[OperatorTime]:
+        return [OperatorTime("decode", self._part_ns * len(contexts), "")]
+
+    def outside(self, *_step: object) -> str | None:
+        return self._objection
+
+
+@pytest.mark.parametrize("part_ns", [math.nan, math.inf, 0.0, -1.0])
+def test_what_is_no_duration_is_never_passed_on(part_ns: float) -> None:
+    with pytest.raises(PredictorError, match="ns came out"):
+        Composed(FakeCosts(part_ns)).predict(decodes(2, 10))
+
+
+def test_a_step_is_the_sum_of_its_parts() -> None:
+    mixed = Batch((RequestStep(1, 5, False), RequestStep(1, 9, False), RequestStep(8, 0, True)), 16)
+    assert ns(Composed(FakeCosts()), mixed) == 5
+
+
+@pytest.mark.parametrize("batch", [Batch((), 0), Batch((RequestStep(8, 0, True),), 4)])
+def test_a_batch_that_is_none_is_refused(batch: Batch) -> None:
+    with pytest.raises(PredictorError):
+        Composed(FakeCosts()).predict(batch)
+
+
+def test_guesses_are_marked_and_counted_and_reported_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    predictor = Composed(FakeCosts(objection="too long"))
+    for _ in range(3):
+        assert predictor.predict(decodes(1, 10)).provenance is Provenance.EXTRAPOLATED
+    assert predictor.extrapolated == 3
+    assert caplog.text.count("too long") == 1
+
+
+def test_sizes_that_were_met_before_are_looked_up() -> None:
+    predictor = Composed(FakeCosts())
+    for context in range(10, 20):
+        predictor.predict(decodes(4, context))
+    assert predictor.cache_hits == 9
+
+
+# Specs
+
+
+def test_scale_and_host_come_on_top() -> None:
+    plain = predictor_of("analytic", deployment())
+    fitted = predictor_of("analytic:scale=1.05,host=2ms", deployment())
+    batch = decodes(8, 1000)
+    assert ns(fitted, batch) == math.ceil(ns(plain, batch) * 1.05) + 2_000_000
+    assert [row.name for row in fitted.explain(batch)][-2:] == ["scale", "host"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "analytic:scale",
+        "analytic:scale=",
+        "analytic:scale=fast",
+        "analytic:host=2",
+        "analytic:host=-2ms",
+        "analytic:speed=2",
+        "aiconfigurator:scale=1,",
+    ],
+)
+def test_specs_that_say_nothing_are_refused_before_a_session(spec: str) -> None:
+    with pytest.raises(PredictorError):
+        read_spec(spec)
+
+
+@pytest.mark.parametrize("scale", ["0", "-1", "nan", "inf"])
+def test_a_scale_is_a_number_above_0(scale: str) -> None:
+    with pytest.raises(PredictorError, match="scale"):
+        predictor_of(f"analytic:scale={scale}", deployment())
+
+
+def test_predictors_load_without_any_package() -> None:
+    """As in an engine's process: no site-packages but the engine's own."""
+    code = "import warpserve.predictors.spec as spec; print(spec.read_spec('analytic'))"
+    subprocess.run(
+        [sys.executable, "-S", "-c", code], check=True, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}
+    )
+
+
+# Analytic
+
+
+@given(st.integers(1, 50), st.integers(0, 100), st.one_of(st.none(), st.integers(1, 120)))
+def test_pairs_are_those_that_a_mask_leaves(new: int, cached: int, window: int | None) -> None:
+    positions = range(cached + 1, cached + new + 1)
+    counted = sum(position if window is None else min(position, window) for position in positions)
+    assert _visible_pairs(new, cached, window) == counted
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_no_decode_beats_the_memory_nor_a_prefill_the_cores(name: str) -> None:
+    predictor = predictor_of("analytic", deployment(name))
+    shape, weights = model_shape(MODELS[name]), weights_of(MODELS[name])
+    experts = shape.experts
+    active = parameters_of(
+        shape
+        if experts is None
+        else replace(shape, experts=replace(experts, count=experts.per_token))
+    )
+    smallest = min(weights.dense.bytes_per_weight, weights.experts.bytes_per_weight)
+    matrices = active - 2 * shape.vocabulary * shape.hidden
+    weights_ns = matrices * smallest / H100.memory_bandwidth_bytes_per_s * 1e9
+    assert ns(predictor, decodes(1, 1)) > weights_ns
+    compute_ns = 2 * 4096 * matrices / H100.flops["fp8"] * 1e9
+    assert ns(predictor, prefill(4096)) > compute_ns
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_more_work_takes_longer(name: str) -> None:
+    predictor = predictor_of("analytic", deployment(name))
+    for batches in (
+        [decodes(count, 1000) for count in (1, 8, 64, 256)],
+        [decodes(16, context) for context in (100, 1_000, 10_000, 100_000)],
+        [prefill(new) for new in (16, 512, 4096, 32768)],
+        [prefill(512, cached) for cached in (0, 4096, 65536)],
+    ):
+        durations = [ns(predictor, batch) for batch in batches]
+        assert durations == sorted(durations)
+        assert durations[0] < durations[-1]
+
+
+def test_each_request_costs_what_it_costs() -> None:
+    """One long context among short ones costs no less than its share of all long ones."""
+    predictor = predictor_of("analytic", deployment())
+    short, long = RequestStep(1, 100, False), RequestStep(1, 50_000, False)
+    mixed = ns(predictor, Batch((short, short, short, long), 4))
+    all_short, all_long = (ns(predictor, Batch((each,) * 4, 4)) for each in (short, long))
+    assert mixed == pytest.approx((3 * all_short + all_long) / 4, rel=0.02)
+
+
+def test_a_window_bounds_what_context_costs() -> None:
+    gemma = predictor_of("analytic", deployment("gemma-3-27b"))
+    full = MODELS["gemma-3-27b"] | {"sliding_window": None}
+    unbounded = predictor_of("analytic", deployment(config=full))
+    assert ns(gemma, decodes(8, 1000)) == ns(unbounded, decodes(8, 1000))
+    assert ns(gemma, decodes(8, 50_000)) < 0.6 * ns(unbounded, decodes(8, 50_000))
+
+
+def test_ranks_share_the_work_and_pay_for_it() -> None:
+    alone, eight = (
+        predictor_of("analytic", deployment("llama-3.1-70b", tensor_parallel=ranks))
+        for ranks in (1, 8)
+    )
+    assert ns(alone, prefill(8192)) / 8 < ns(eight, prefill(8192)) < ns(alone, prefill(8192)) / 4
+    assert "all-reduce" in {row.name for row in eight.explain(prefill(8192))}
+
+
+def test_stages_add_up_to_the_model() -> None:
+    def stage(rank: int) -> Explaining:
+        changes = {"pipeline_parallel": 4, "pipeline_rank": rank}
+        return predictor_of("analytic", deployment("llama-3.1-70b", **changes))
+
+    batch = decodes(32, 1000)
+    whole = ns(predictor_of("analytic", deployment("llama-3.1-70b")), batch)
+    assert sum(ns(stage(rank), batch) for rank in range(4)) == pytest.approx(whole, rel=0.001)
+
+
+def test_smaller_weights_and_caches_are_read_faster() -> None:
+    by_format = {
+        name: ns(predictor_of("analytic", deployment(weights=name)), decodes(1, 10))
+        for name in ("bf16", "fp8", "int4")
+    }
+    assert by_format["int4"] < by_format["fp8"] < by_format["bf16"]
+    bf16, fp8 = (predictor_of("analytic", deployment(kv_cache=kind)) for kind in ("bf16", "fp8"))
+    assert ns(fp8, decodes(64, 8000)) < ns(bf16, decodes(64, 8000))
+
+
+def test_links_make_the_difference_between_boxes() -> None:
+    message_bytes = 64e6
+    nvlink, pairs, pcie = (
+        hardware_of(spec) for spec in ("h100-sxm:8", "h100-pcie:2@pcie-nvlink-pairs", "l40s:4")
+    )
+    assert all_reduce_ns(nvlink, 1, message_bytes) == 0
+    assert all_reduce_ns(nvlink, 8, message_bytes) < all_reduce_ns(pcie, 8, message_bytes) / 3
+    assert all_reduce_ns(pairs, 2, message_bytes) < all_reduce_ns(pairs, 4, message_bytes) / 3
+
+
+@pytest.mark.parametrize(
+    ("model", "changes", "named"),
+    [
+        ("qwen3-14b", {"tensor_parallel": 3}, "num_attention_heads 40"),
+        ("qwen3-30b-a3b", {"tensor_parallel": 32}, "moe_intermediate_size"),
+        (
+            "deepseek-v3",
+            {"tensor_parallel": 1, "data_parallel": 3, "expert_parallel": True},
+            "number of experts 256",
+        ),
+        ("llama-3.1-8b", {"kv_cache": "fp3"}, "kv_cache"),
+        ("llama-3.1-8b", {"weights": "fp3"}, "fp3"),
+        ("llama-3.1-8b", {"pipeline_parallel": 64}, "32 layers"),
+    ],
+)
+def test_what_does_not_fit_is_named(model: str, changes: dict[str, Any], named: str) -> None:
+    changes = {"tensor_parallel": 1} | changes
+    if changes["tensor_parallel"] == 32:
+        changes["config"] = MODELS[model] | {"moe_intermediate_size": 760}
+    with pytest.raises(PredictorError, match=named):
+        predictor_of("analytic", deployment(model, **changes))
+
+
+def test_a_gpu_that_does_not_exist_can_be_asked_about() -> None:
+    twice = replace(H100, memory_bandwidth_bytes_per_s=2 * H100.memory_bandwidth_bytes_per_s)
+    ratio = ns(predictor_of("analytic", deployment(hardware=twice)), decodes(1, 10)) / ns(
+        predictor_of("analytic", deployment()), decodes(1, 10)
+    )
+    assert 0.5 < ratio < 0.7
+
+
+# The command
+
+
+def explain(*arguments: str) -> Any:
+    command = ["predict", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", *arguments]
+    return CliRunner().invoke(app, command)
+
+
+def test_the_command_explains_a_step() -> None:
+    groups = explain("--predictor", "analytic", "--batch", "32x1@1024,1x512@0", "--json")
+    options = explain(
+        "--predictor", "analytic", "--decode", "32x1024", "--prefill", "1x512", "--json"
+    )
+    said = json.loads(groups.stdout)
+    assert said["provenance"] == "analytic"
+    assert (said["requests"], said["new_tokens"], said["padded_tokens"]) == (33, 544, 544)
+    total = sum(row["duration_ns"] for row in said["operators"])
+    assert total == pytest.approx(said["duration_ns"], abs=2)
+    assert json.loads(options.stdout)["duration_ns"] == said["duration_ns"]
+    table = explain("--predictor", "analytic", "--decode", "32x1024")
+    assert table.exit_code == 0
+    assert "decode attention" in table.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--decode", "32"),
+        ("--decode", "0x10"),
+        ("--prefill", "1x0+5"),
+        ("--batch", "1x1"),
+        ("--decode", "1x10", "--predictor", "magic"),
+        ("--decode", "1x10", "--gpu", "h1"),
+        ("--decode", "1x10", "--model", "nobody/knows"),
+        ("--decode", "1x10", "--kv-cache", "fp3", "--predictor", "analytic"),
+        ("--decode", "8x10", "--padded", "4", "--predictor", "analytic"),
+    ],
+)
+def test_the_command_says_what_is_wrong(arguments: tuple[str, ...]) -> None:
+    result = explain(*arguments)
+    assert result.exit_code == 2
+    assert result.output.startswith("warpserve: ")
+    assert len(result.output.splitlines()) == 1

@@ -1,0 +1,231 @@
+"""Steps from aiconfigurator-core's tables: the same as the package's own answers, and offline."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from tests.test_predictors import BATCHES, decodes, deployment, ns, prefill
+from warpserve.predictors.aiconfigurator import tables
+from warpserve.predictors.aiconfigurator.client import aiconfigurator, python_environment
+from warpserve.predictors.aiconfigurator.step_table import StepTable, TableCosts
+from warpserve.predictors.batch import Batch, RequestStep
+from warpserve.predictors.composed import Composed
+from warpserve.predictors.from_catalogue import hardware_of
+from warpserve.predictors.predictor import PredictorError, Provenance
+
+pytest.importorskip("aiconfigurator_core")
+
+ATTENTION = 3
+"""Its place among the package's operators of a Llama."""
+
+
+@pytest.fixture(scope="module")
+def table() -> StepTable:
+    return tables.build_table(deployment())
+
+
+@pytest.fixture(scope="module")
+def costs(table: StepTable) -> TableCosts:
+    return TableCosts(StepTable.from_json(table.to_json()))
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The package's own engine of the same deployment."""
+    from aiconfigurator_core.sdk.engine import EngineHandle, compile_engine
+
+    folder = tmp_path_factory.mktemp("model")
+    (folder / "config.json").write_text(json.dumps(dict(deployment().config)))
+    return EngineHandle(compile_engine(str(folder), "h100_sxm", "vllm", "0.24.0"))
+
+
+def milliseconds(rows: list[tuple[str, float, float, str]]) -> float:
+    return sum(latency for _, latency, _, _ in rows)
+
+
+@pytest.mark.parametrize("tokens", [1, 7, 100, 500, 777, 1500, 3000, 8192, 20_000])
+def test_matrices_are_those_of_the_package(costs: TableCosts, package: Any, tokens: int) -> None:
+    others = [index for index in range(9) if index != ATTENTION]
+    theirs = milliseconds(package.evaluate_context_ops(others, batch_size=1, s=1, x=tokens))
+    ours = sum(row.duration_ns for row in costs.tokens(tokens, has_prefill=True)) / 1e6
+    assert ours == pytest.approx(theirs, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("requests", "context"), [(1, 10), (1, 3000), (5, 700), (64, 1500), (100, 5000), (1, 60_000)]
+)
+def test_decodes_alike_are_those_of_the_package(
+    costs: TableCosts, package: Any, requests: int, context: int
+) -> None:
+    rows = package.evaluate_generation_ops([ATTENTION], batch_size=requests, s=context)
+    (ours,) = costs.decode_attention([context] * requests)
+    assert ours.duration_ns / 1e6 == pytest.approx(milliseconds(rows), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("requests", "new", "cached"),
+    [(1, 100, 0), (1, 5000, 0), (1, 512, 7000), (1, 2048, 30_000), (3, 900, 100), (7, 300, 0)],
+)
+def test_prefills_alike_are_those_of_the_package(
+    costs: TableCosts, package: Any, requests: int, new: int, cached: int
+) -> None:
+    rows = package.evaluate_context_ops([ATTENTION], batch_size=requests, s=new, prefix=cached)
+    (ours,) = costs.prefill_attention([(new, cached)] * requests)
+    assert ours.duration_ns / 1e6 == pytest.approx(milliseconds(rows), rel=0.03)
+
+
+def test_requests_that_differ_cost_their_share_of_batches_alike(costs: TableCosts) -> None:
+    contexts = [100, 2_000, 40_000]
+    (mixed,) = costs.decode_attention(contexts)
+    alike = [costs.decode_attention([context] * 3)[0].duration_ns for context in contexts]
+    assert mixed.duration_ns == pytest.approx(sum(alike) / 3)
+
+
+@settings(deadline=None)
+@given(batch=BATCHES)
+def test_answers_are_positive_repeatable_and_explained(costs: TableCosts, batch: Batch) -> None:
+    predictor = Composed(costs)
+    prediction = predictor.predict(batch)
+    assert prediction.duration_ns > 0
+    assert predictor.predict(batch) == prediction
+    explained = sum(row.duration_ns for row in predictor.explain(batch))
+    assert explained == pytest.approx(prediction.duration_ns, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("batch", "provenance"),
+    [
+        (decodes(64, 8_000), Provenance.INTERPOLATED),
+        (decodes(64, 9_000), Provenance.EXTRAPOLATED),
+        (decodes(1, 65_537), Provenance.EXTRAPOLATED),
+        (prefill(16_384), Provenance.INTERPOLATED),
+        (prefill(1_000, 15_385), Provenance.EXTRAPOLATED),
+        (prefill(40_000), Provenance.EXTRAPOLATED),
+    ],
+)
+def test_steps_outside_of_the_tables_are_marked(
+    costs: TableCosts, batch: Batch, provenance: Provenance
+) -> None:
+    assert Composed(costs).predict(batch).provenance is provenance
+
+
+@pytest.mark.parametrize("system", ["h100_sxm", "b200_sxm", "rtx_pro_6000_server"])
+@pytest.mark.parametrize(
+    ("model", "ranks"),
+    [("llama-3.1-8b", 1), ("qwen3-14b", 1), ("llama-3.1-70b", 1), ("llama-3.1-70b", 8)],
+)
+def test_limits_are_those_of_what_was_measured(system: str, model: str, ranks: int) -> None:
+    pandas = pytest.importorskip("pandas")
+    import aiconfigurator_core
+
+    data = Path(aiconfigurator_core.__file__).parent / "systems" / "data" / system
+    attention = data / "attention/vllm/0.24.0"
+    decode = pandas.read_parquet(attention / "generation_attention_perf.parquet")
+    config = deployment(model).config
+    decode = decode[
+        (decode.num_heads == config["num_attention_heads"] // ranks)
+        & (decode.num_key_value_heads == config["num_key_value_heads"] // ranks)
+        & (decode.head_dim == 128)
+        & (decode.window_size == 0)
+    ]
+    context = decode.isl + decode.step
+    limits = tables._limits(deployment(model, tensor_parallel=ranks))
+    assert context.max() == limits.context
+    assert decode.batch_size.max() == limits.decode_requests
+    assert (context * decode.batch_size).max() == limits.contexts_total
+    first = pandas.read_parquet(attention / "context_attention_perf.parquet")
+    assert first.isl.max() == limits.prefill_tokens
+    gemm = pandas.read_parquet(data / "gemm/vllm/0.24.0/gemm_perf.parquet")
+    assert gemm.m.max() == limits.tokens
+
+
+def test_stages_add_up_to_the_model(table: StepTable) -> None:
+    batch = decodes(32, 1000)
+    stages = [
+        TableCosts(tables.build_table(deployment(pipeline_parallel=2, pipeline_rank=rank)))
+        for rank in range(2)
+    ]
+    added = sum(ns(Composed(stage), batch) for stage in stages)
+    assert added == pytest.approx(ns(Composed(TableCosts(table)), batch), rel=1e-4)
+
+
+def test_a_table_is_asked_for_once_in_warpserves_own_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WARPSERVE_CACHE", str(tmp_path))
+    monkeypatch.setenv("WARPSERVE_PYTHON", python_environment()["WARPSERVE_PYTHON"])
+    monkeypatch.setenv("PYTHONHOME", "/of/an/engine")
+    first = aiconfigurator(deployment())
+    (made,) = tmp_path.glob("aiconfigurator/*.json")
+    before = made.stat().st_mtime_ns
+    batch = Batch((RequestStep(100, 0, True), RequestStep(1, 900, False)), 104)
+    assert aiconfigurator(deployment()).predict(batch) == first.predict(batch)
+    assert made.stat().st_mtime_ns == before
+    aiconfigurator(deployment(kv_cache="fp8"))
+    assert len(list(tmp_path.glob("aiconfigurator/*.json"))) == 2
+
+
+def test_a_python_without_warpserve_is_an_error_that_names_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WARPSERVE_PYTHON", "/bin/false")
+    with pytest.raises(PredictorError, match="/bin/false"):
+        aiconfigurator(deployment())
+
+
+def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "_PACKAGE", "no-such-package")
+    with pytest.raises(PredictorError, match=r"warpserve\[aiconfigurator\]"):
+        tables.cached_table(deployment(), Path("/nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "changes", "named"),
+    [
+        ("llama-3.1-8b", "rtx-4090", {}, "rtx-pro-6000"),
+        ("gemma-3-27b", "h100-sxm", {}, "Gemma3ForCausalLM"),
+        ("llama-3.1-8b", "h100-sxm", {"weights": "int8"}, "tables"),
+        ("qwen3-30b-a3b", "h100-sxm", {"weights": "int8"}, "int8"),
+        ("llama-3.1-8b", "h100-sxm", {"weights": "fp3"}, "fp8_block"),
+        ("llama-3.1-8b", "h100-sxm", {"kv_cache": "fp3"}, "bf16, fp8"),
+        ("qwen3-14b", "h100-sxm", {"tensor_parallel": 3}, "tp_size 3"),
+        ("llama-3.1-8b", "h100-sxm", {"engine": "hf"}, "hf"),
+    ],
+)
+def test_what_there_are_no_tables_of_is_named(
+    model: str, gpu: str, changes: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(PredictorError, match=named):
+        tables.build_table(deployment(model, hardware=hardware_of(gpu), **changes))
+
+
+@pytest.mark.parametrize(
+    ("gpu", "changes", "said"),
+    [
+        ("l40s:2", {"tensor_parallel": 2}, "collectives"),
+        ("a100-80", {}, "45 %"),
+        ("h100-sxm", {"engine_version": "0.33.0"}, "stand in for vllm 0.33.0"),
+    ],
+)
+def test_known_holes_are_told(gpu: str, changes: dict[str, Any], said: str) -> None:
+    holed = deployment(hardware=hardware_of(gpu), **changes)
+    assert any(said in note for note in tables.build_table(holed).notes)
+
+
+def test_notes_reach_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        aiconfigurator(replace(deployment(), engine_version="0.33.0"))
+    assert "stand in for vllm 0.33.0" in caplog.text
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"source": "x"}'])
+def test_what_is_no_table_is_refused(text: str) -> None:
+    with pytest.raises(PredictorError, match="not a table"):
+        StepTable.from_json(text)
