@@ -34,6 +34,8 @@ class EngineConfig(BaseModel):
     seed: Annotated[int, Field(ge=0)] = 0
     clock: Clock = Clock.EXACT
     engine_flags: tuple[str, ...] = ()
+    engine_env: dict[str, str] = {}
+    """Environment variables of the engine, such as VLLM_ATTENTION_BACKEND."""
 
     @classmethod
     def of(cls, **values: object) -> Self:

@@ -59,7 +59,7 @@ class EngineLaunch:
         """
         with RunningSession(SessionOptions(clock=self._config.clock)) as session:
             env = member_environment(self._asked(steps), session.folder, self.command)
-            pid = _spawn(session, self.command, env, log)
+            pid = _spawn(session, self.command, {**env, **self._config.engine_env}, log)
             yield RunningEngine(session, env, pid, log)
 
     def _asked(self, steps: Path | None) -> MemberOptions:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import datetime
-import os
-import platform
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from rich.table import Table
 
 from tests.benchmarks import nccl, timekeeper, torch_ops, virtual_gpu
 from tests.benchmarks.figure import Figure
+from tests.benchmarks.page import RESULTS, machine, today
 from warpserve.console import console
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
 PAGES: dict[str, tuple[str, Callable[[], Iterator[Figure]]]] = {
     "timekeeper": ("The Timekeeper's figures", timekeeper.figures),
     "virtual-gpu": ("The virtual GPU's figures", virtual_gpu.figures),
@@ -24,28 +20,12 @@ PAGES: dict[str, tuple[str, Callable[[], Iterator[Figure]]]] = {
 }
 
 
-def machine() -> str:
-    """The machine in a line, as a reader of the figures needs it."""
-    model = next(
-        (
-            line.partition(":")[2].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if line.startswith("model name")
-        ),
-        platform.processor(),
-    )
-    cores = len(os.sched_getaffinity(0))
-    return (
-        f"{cores} cores of {model}, Linux {platform.release()}, Python {platform.python_version()}"
-    )
-
-
 def markdown(title: str, rows: list[Figure]) -> str:
     """The figures as the page in docs/results."""
     lines = [
         f"# {title}",
         "",
-        f"Written by `make bench` on {datetime.date.today():%Y-%m-%d}: {machine()}.",
+        f"Written by `make bench` on {today()}: {machine()}.",
         "Host times, medians; they vary from run to run by some ten per cent.",
         "",
         "| what | figure | bar |",

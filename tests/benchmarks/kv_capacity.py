@@ -1,0 +1,206 @@
+"""`python -m tests.benchmarks.kv_capacity [LINE …]`: KV caches beside those of real servers.
+
+Starts vLLM for each line of tests/data/kv_cache_logs/kv_cache_logs.csv, or for those named, until
+it prints the size of its KV cache. Keeps what it printed in docs/results/kv-capacity.csv, and writes
+docs/results/kv-capacity.md from all that is kept.
+"""
+
+from __future__ import annotations
+
+import csv
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import tomllib
+from packaging.version import Version
+from pydantic import BaseModel, ConfigDict
+
+from tests.benchmarks.page import RESULTS, machine, today
+from warpserve.bench.config import EngineConfig
+from warpserve.bench.engine import EngineLaunch
+from warpserve.bench.kv_cache import kv_tokens
+from warpserve.bench.run_folder import RunError
+
+DATA = Path(__file__).parents[1] / "data" / "kv_cache_logs"
+KEPT = RESULTS / "kv-capacity.csv"
+ENGINE = "vllm==0.24.0"
+START_LIMIT_S = 600.0
+MEDIAN_BAR, WORST_BAR = 0.01, 0.03
+# Settings whose defaults make a difference to the memory that is left, and their former values.
+FORMER_DEFAULTS = {
+    "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": "0",
+    "VLLM_USE_FLASHINFER_SAMPLER": "0",
+}
+DEFAULTS_SINCE = Version("0.21.0")
+
+
+class Row(BaseModel):
+    """What stands in for a line of the CSV file; without a GPU: nothing."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    line: int
+    gpu: str | None = None
+    model: str = ""
+    flags: tuple[str, ...] = ()
+    why: str
+
+
+class Outcome(BaseModel):
+    """What the engine printed; one line of kv-capacity.csv."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    line: int
+    tokens: int | None
+    """None: it ended before it said."""
+    failure: str
+
+
+def main() -> None:
+    wanted = set(map(int, sys.argv[1:]))
+    logs, kept = read_logs(), read_kept()
+    rows = [
+        Row.model_validate(row) for row in tomllib.loads((DATA / "rows.toml").read_text())["row"]
+    ]
+    for row in rows:
+        if row.gpu is not None and (row.line in wanted or not wanted):
+            kept[row.line] = measured(row, row.gpu, logs[row.line])
+            print(kept[row.line], flush=True)
+            write_kept(kept)
+    (RESULTS / "kv-capacity.md").write_text(page(rows, logs, kept))
+
+
+def read_logs() -> dict[int, dict[str, str]]:
+    """The real servers, by line of the file."""
+    with (DATA / "kv_cache_logs.csv").open(newline="") as file:
+        return dict(enumerate(csv.DictReader(file), start=2))
+
+
+def read_kept() -> dict[int, Outcome]:
+    if not KEPT.exists():
+        return {}
+    with KEPT.open(newline="") as file:
+        found = [Outcome(**row | {"tokens": row["tokens"] or None}) for row in csv.DictReader(file)]
+    return {outcome.line: outcome for outcome in found}
+
+
+def write_kept(kept: dict[int, Outcome]) -> None:
+    with KEPT.open("w", newline="") as file:
+        table = csv.DictWriter(file, tuple(Outcome.model_fields), lineterminator="\n")
+        table.writeheader()
+        table.writerows(kept[line].model_dump() for line in sorted(kept))
+
+
+def measured(row: Row, gpu: str, logged: dict[str, str]) -> Outcome:
+    """Starts the engine as the row says."""
+    own = DATA / "models" / row.model
+    config = EngineConfig(
+        engine=ENGINE,
+        model=str(own) if own.is_dir() else row.model,
+        gpu=gpu,
+        predictor="constant:10ms",
+        engine_flags=(*flags_of(logged), *row.flags),
+        engine_env=env_of(logged),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "engine.log"
+        try:
+            tokens = first_kv_tokens(EngineLaunch(config), log)
+        except RunError:
+            failure = last_error(log.read_text(errors="replace"))
+            return Outcome(line=row.line, tokens=None, failure=failure)
+    return Outcome(line=row.line, tokens=tokens, failure="")
+
+
+def flags_of(logged: dict[str, str]) -> list[str]:
+    """The settings of the real server, as far as they are known."""
+    flags = ["--skip-tokenizer-init"]
+    for flag, column in {
+        "--dtype": "dtype",
+        "--kv-cache-dtype": "kv_cache_dtype",
+        "--gpu-memory-utilization": "gpu_memory_utilization",
+        "--max-model-len": "max_model_len",
+        "--max-num-batched-tokens": "max_num_batched_tokens",
+        "--max-num-seqs": "max_num_seqs",
+    }.items():
+        if logged[column]:
+            flags += [flag, logged[column]]
+    return flags + (["--enforce-eager"] if logged["enforce_eager"] == "True" else [])
+
+
+def env_of(logged: dict[str, str]) -> dict[str, str]:
+    version = logged["engine_version"].split()[0].lstrip("~").partition("/")[0].replace("x", "0")
+    return FORMER_DEFAULTS if Version(version) < DEFAULTS_SINCE else {}
+
+
+def first_kv_tokens(launch: EngineLaunch, log: Path) -> int:
+    """Raises RunError where the engine ends before it says, or takes too long."""
+    give_up_s = time.monotonic() + START_LIMIT_S
+    with launch.started(log) as engine:
+        while time.monotonic() < give_up_s:
+            engine.wait(0.5)
+            tokens = kv_tokens(log.read_text(errors="replace"))
+            if tokens is not None:
+                return tokens
+    raise RunError(f"no KV cache after {START_LIMIT_S} s")
+
+
+def last_error(log: str) -> str:
+    errors = [line for line in log.splitlines() if "Error: " in line]
+    return errors[0].partition("] ")[2][:160] if errors else "no message"
+
+
+def error_of(outcome: Outcome | None, logged: dict[str, str]) -> float | None:
+    if outcome is None or outcome.tokens is None:
+        return None
+    return outcome.tokens / int(logged["kv_tokens"]) - 1
+
+
+def markdown_row(row: Row, logged: dict[str, str], outcome: Outcome | None) -> str:
+    error = error_of(outcome, logged)
+    here = "not tried" if outcome is None else outcome.failure
+    if outcome is not None and outcome.tokens is not None:
+        here = f"{outcome.tokens:,}"
+    cells = (
+        f"[{logged['model']}]({logged['url']})",
+        logged["gpu"],
+        row.gpu or "",
+        logged["engine_version"],
+        f"{int(logged['kv_tokens']):,}",
+        here,
+        "" if error is None else f"{error:+.2%}",
+        row.why,
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def page(rows: list[Row], logs: dict[int, dict[str, str]], kept: dict[int, Outcome]) -> str:
+    errors = [
+        abs(error)
+        for row in rows
+        if (error := error_of(kept.get(row.line), logs[row.line])) is not None
+    ]
+    return f"""\
+# KV caches beside those of real servers
+
+Written by `python -m tests.benchmarks.kv_capacity` on {today()}: {machine()}.
+
+"GPU KV cache size" as {ENGINE} prints it on virtual GPUs, and as real servers have logged it, with
+their settings as far as they are known (tests/data/kv_cache_logs). Those servers are other versions
+of vLLM. For versions before {DEFAULTS_SINCE} two settings have their former values:
+{", ".join(f"`{name}={value}`" for name, value in FORMER_DEFAULTS.items())}.
+
+{len(errors)} of {len(rows)} rows: median error {statistics.median(errors):.2%}, with a bar of
+{MEDIAN_BAR:.0%}; worst {max(errors):.2%}, with a bar of {WORST_BAR:.0%}.
+
+| model, log | GPU | virtual | vLLM | logged | here | error | what else differs, or why not tried |
+|---|---|---|---|---|---|---|---|
+""" + "".join(f"{markdown_row(row, logs[row.line], kept.get(row.line))}\n" for row in rows)
+
+
+if __name__ == "__main__":
+    main()
