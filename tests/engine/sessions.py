@@ -1,0 +1,108 @@
+"""The real vLLM as a user starts it: any command under `warpserve run`, on a virtual GPU."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.harness import CLIENTS, Outcome, Warpserve
+from warpserve.patches.engines import EngineRequirement, EngineStore
+
+MODEL = "meta-llama/Llama-3.1-8B-Instruct"
+LIMIT_S = 600.0
+"""Of host time, for a session with an engine: it starts up in half a minute on two idle cores."""
+
+
+def vllm_bin() -> Path:
+    """The folder of the engine's programs; without an engine a test that needs one fails."""
+    return EngineStore().get(EngineRequirement.parse("vllm==0.24.0")).python.parent
+
+
+@contextmanager
+def sessions() -> Iterator[Warpserve]:
+    """As the fixture ``warpserve``, for whoever shares one session among several tests."""
+    runner = Warpserve()
+    try:
+        yield runner
+        left = runner.leftovers()
+    finally:
+        runner.close()
+    assert left == []
+
+
+def on_gpu(step_log: Path, *, gpu: str = "h100-sxm", predictor: str) -> tuple[str, ...]:
+    """The options of `warpserve run`."""
+    return ("--gpu", gpu, "--predictor", predictor, "--step-log", str(step_log))
+
+
+def read_steps(folder: Path) -> list[dict[str, Any]]:
+    """The lines of a step log, of all its workers, in the order of their ends."""
+    lines = [json.loads(line) for file in folder.iterdir() for line in file.open()]
+    return sorted(lines, key=lambda step: int(step["end_ns"]))
+
+
+@dataclass(frozen=True)
+class Served:
+    """A session that has ended, in which clients called a server one after the other."""
+
+    folder: Path
+    outcome: Outcome
+    exit_codes: dict[str, int]
+    """Of the clients, by name; none where the server never served."""
+
+    def log(self, name: str) -> str:
+        """What a client printed, or the ``server``."""
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
+    @property
+    def steps(self) -> list[dict[str, Any]]:
+        return read_steps(self.folder / "steps")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def serve(
+    folder: Path,
+    clients: Mapping[str, Sequence[str]],
+    *,
+    port: int,
+    flags: Sequence[str] = (),
+    model: str = MODEL,
+    gpu: str = "h100-sxm",
+    predictor: str = "constant:20ms",
+) -> Served:
+    """`vllm serve MODEL FLAGS` and then the clients, in one session; all files go to ``folder``."""
+    engine = vllm_bin()
+    plan = folder / "plan.json"
+    plan.write_text(
+        json.dumps(
+            {
+                "server": [
+                    str(engine / "vllm"), "serve", model,
+                    "--host", "127.0.0.1", "--port", str(port), *flags,
+                ],
+                "ready": f"http://127.0.0.1:{port}/health",
+                "clients": {name: list(command) for name, command in clients.items()},
+                "logs": str(folder),
+            }
+        )
+    )  # fmt: skip
+    with sessions() as warpserve:
+        outcome = warpserve.run(
+            [engine / "python", CLIENTS / "served.py", plan],
+            options=on_gpu(folder / "steps", gpu=gpu, predictor=predictor),
+            cwd=folder,
+            limit_s=LIMIT_S,
+        )
+    exit_codes = json.loads(outcome.stdout) if outcome.exit_code == 0 else {}
+    return Served(folder, outcome, exit_codes)
