@@ -32,13 +32,14 @@ const std::string& own_path() {
 
 constexpr std::string_view kSuffix = ".so";
 
-// "libcudart.so.13" and "libcudart-1a2b3c4d.so.13" have the stem "libcudart".
+// "libcudart.so.13", "libcudart-1a2b3c4d.so.13" and "libcudart.1a2b3c4d.so.13" have the stem
+// "libcudart": wheels carry copies under such names.
 std::string_view stem_of(std::string_view file) {
   std::string_view stem = file.substr(0, file.find(kSuffix));
-  constexpr std::size_t kHashLength = 9;  // with the dash that auditwheel puts before it
-  if (stem.size() > kHashLength && stem[stem.size() - kHashLength] == '-') {
-    stem.remove_suffix(kHashLength);
-  }
+  constexpr std::size_t kHashLength = 9;  // with what is put before it
+  if (stem.size() <= kHashLength) return stem;
+  const char before = stem[stem.size() - kHashLength];
+  if (before == '-' || before == '.') stem.remove_suffix(kHashLength);
   return stem;
 }
 

@@ -104,6 +104,10 @@ void HostKernel::compute_on_host(const c10::OperatorHandle& op, c10::DispatchKey
     }
   } catch (const c10::NotImplementedError&) {
     call_cuda(op, keys, Placement::kControl, stack);
+  } catch (const c10::IndexError&) {
+    // An index that was never computed says nothing of the program.
+    if (!something_is_unknown()) throw;
+    call_cuda(op, keys, Placement::kControl, stack);
   }
 }
 

@@ -25,6 +25,12 @@ Tally& new_tally(std::string name) {
   return tallies().all.emplace_back(std::move(name));
 }
 
+bool something_is_unknown() {
+  bool found = false;
+  for_each_tally([&found](const Tally&) { found = true; });
+  return found;
+}
+
 void for_each_tally(const std::function<void(const Tally&)>& each) {
   const std::lock_guard lock(tallies().mutex);
   for (const Tally& tally : tallies().all) {

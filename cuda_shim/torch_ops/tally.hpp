@@ -35,6 +35,9 @@ class Tally {
 // One more, that lives as long as the process.
 Tally& new_tally(std::string name);
 
+// Whether any has: then what is in control memory may be anything.
+bool something_is_unknown();
+
 // Calls `each` with all that have counted something.
 void for_each_tally(const std::function<void(const Tally&)>& each);
 

@@ -218,6 +218,15 @@ def check_other_libraries():
     assert unknown_of("someone::work").not_computed == 1
 
 
+def check_unknown_indices():
+    """What a kernel would have computed may be anything: out of bounds is no error then."""
+    table = torch.arange(4, device="cuda")
+    index = torch.full((), 99, device="cuda")
+    torch.argmax(torch.empty(64 << 20, dtype=torch.uint8, device="cuda"), out=index)
+    assert table[index.unsqueeze(0)].shape == (1,)
+    assert unknown_of("aten::index") is not None
+
+
 def check_autograd():
     torch.manual_seed(0)
     on_cpu = torch.nn.Sequential(
