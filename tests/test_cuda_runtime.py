@@ -259,6 +259,7 @@ def test_all_roads_lead_to_the_virtual_gpu(warpserve: Warpserve, tmp_path: Path)
         "export_table": 500,
     }
     assert told["path"] == {"count": 2, "is_ours": True}
+    assert told["wheels"] == [told["path"]] * 2
     assert told["enqueue"] == [0, 1]
     assert told["child"] == 2
 

@@ -106,6 +106,10 @@ def main():
                 "nvml": through_nvml(),
                 "driver": through_driver(),
                 "path": through_path(str(Path(sys.argv[1]) / "libcudart.so.13")),
+                "wheels": [
+                    through_path(str(Path(sys.argv[1]) / f"libcudart{mark}1a2b3c4d.so.13"))
+                    for mark in "-."
+                ],
                 "enqueue": enqueue(),
                 "child": in_child(),
             }
