@@ -6,8 +6,9 @@ import ctypes
 import os
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
-_ARGUMENTS = {
+_ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "ws_gpu_enqueue": (ctypes.c_void_p, ctypes.c_int64),
     "ws_gpu_event_instant": (ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64)),
 }
@@ -42,7 +43,7 @@ def instant_of(event: int) -> int:
 
 @cache
 def _library_function(name: str) -> Callable[..., int]:
-    function = getattr(ctypes.CDLL(None), name)
+    function = ctypes.CDLL(None)[name]
     function.argtypes = _ARGUMENTS[name]
     return function
 

@@ -34,6 +34,11 @@ def require_torch() -> list[Path]:
     return found
 
 
+def vllm_bin() -> Path:
+    """Of the vLLM that is tested against; fails where it is not installed."""
+    return EngineStore().get(EngineRequirement.parse("vllm==0.24.0")).python.parent
+
+
 def cupy_python() -> Path:
     return _environment(_CUPY[0], sys.executable, _CUPY)
 

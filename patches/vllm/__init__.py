@@ -3,9 +3,12 @@
 | symbol | how | why |
 |---|---|---|
 | ``EngineArgs.create_load_config`` | before, "dummy" in place of "auto" | no weights are needed |
+| ``EngineArgs.__post_init__`` | afterwards, keeps the name as asked for | metrics carry it |
 | ``Worker.load_model`` | afterwards, leaves the model uncompiled | no kernel runs |
 | ``Worker.compile_or_warm_up_model`` | without its kernels and graphs | likewise |
 | ``SpinCondition`` | its readers sleep at once | who spins keeps time from moving |
+| ``torch.zeros`` of the KV offload | pinned zeros are not written | they would fill this host |
+| ``_select_swap_blocks_fn`` | always cuMemcpyBatchAsync | a kernel would take no time |
 | ``torch.distributed`` | groups of one rank get the fake backend | they only poll |
 | ``Worker.execute_model`` | instead, once warm | a step is its predicted time |
 | ``Worker.sample_tokens`` | instead, once warm | the tokens of that step |
@@ -25,7 +28,8 @@ from warpserve.patches.imported import after_import
 from warpserve.patches.lone_groups import without_transport
 from warpserve.patches.versions import require_version
 from warpserve.patches.virtual_gpu import is_virtual
-from warpserve.patches.vllm.loading import load_dummies
+from warpserve.patches.vllm.kv_offload import copy_without_touching
+from warpserve.patches.vllm.loading import load_configurations
 from warpserve.patches.vllm.shm_broadcast import block_at_once
 from warpserve.predictors.spec import SESSION_PREDICTOR
 
@@ -38,8 +42,10 @@ def install() -> None:
         after_import("vllm.distributed.parallel_state", _patch_groups)
         after_import("vllm.distributed.device_communicators.shm_broadcast", block_at_once)
         after_import("vllm.v1.worker.gpu_worker", _patch_worker)
+        for name in ("vllm.v1.kv_offload.cpu.gpu_worker", "vllm.v1.kv_offload.worker.cpu_gpu"):
+            after_import(name, copy_without_touching)
         if SESSION_PREDICTOR in os.environ:
-            after_import("vllm.engine.arg_utils", load_dummies)
+            after_import("vllm.engine.arg_utils", load_configurations)
 
 
 def _patch_groups(module: ModuleType) -> None:

@@ -46,7 +46,7 @@ class LockStep:
     def _largest(self, values: list[int]) -> list[int]:
         tensor = torch.tensor(values, dtype=torch.int64)
         torch.distributed.all_reduce(tensor, torch.distributed.ReduceOp.MAX, group=self._group)
-        return tensor.tolist()
+        return [int(value) for value in tensor.tolist()]
 
 
 def dummy_batch(runner: Any) -> Batch:

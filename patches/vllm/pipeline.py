@@ -27,13 +27,16 @@ class PipelineStage:
     def is_last(self) -> bool:
         return bool(self._group.is_last_rank)
 
+    def take_tokens(self) -> None:
+        """Whenever the scheduler has been heard, also where it schedules nothing."""
+        if self._tokens is not None:
+            self._tokens.need()
+
     def begin(self) -> None:
-        """Before a step: tokens of earlier ones, then hidden states of the stage before."""
+        """Before a step: hidden states, of the stage before."""
         for send in self._sends:
             send.wait()
         self._sends = []
-        if self._tokens is not None:
-            self._tokens.need()
         if self._group.is_first_rank:
             return
         _, handles, finish = self._group.irecv_tensor_dict(all_gather_group=get_tp_group())
@@ -90,8 +93,8 @@ class _InOrder:
 
 
 class _Aside:
-    """As the second one does (PPHandler): on a stream aside, needed so many steps later as there
-    are stages.
+    """As the second one does (PPHandler): on a stream aside, needed as many schedules later as
+    there are stages.
     """
 
     def __init__(self, handler: Any, device: torch.device) -> None:

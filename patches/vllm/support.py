@@ -16,7 +16,7 @@ def require_supported(config: Any) -> None:
 
 
 def _is_lock_step(config: Any) -> bool:
-    return config.parallel_config.data_parallel_size > 1 and config.model_config.is_moe
+    return bool(config.parallel_config.data_parallel_size > 1 and config.model_config.is_moe)
 
 
 _CHECKS = (

@@ -53,6 +53,7 @@ class VirtualSteps:
     def execute_model(self, scheduled: Any) -> Any:
         """``scheduled``: a SchedulerOutput. None where `sample_tokens` comes next."""
         self._requests.update(scheduled)
+        self._stage.take_tokens()
         if scheduled.total_num_scheduled_tokens == 0:
             return self._transfers.without_step(scheduled)
         batch = self._lock_step.pad(self._requests.batch(scheduled, self._runner))

@@ -1,0 +1,103 @@
+"""A server of the real engine under test: started, asked, stopped; and what it left."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.environments import vllm_bin
+from tests.harness import CLIENTS, Outcome, Warpserve
+
+_DRIVER = CLIENTS / "engine_driver.py"
+_START_LIMIT_S = 600.0
+
+Request = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Served:
+    """What was answered, measured and logged."""
+
+    outcome: Outcome
+    answers: list[list[dict[str, Any]]]
+    """By burst, then by request: status, and text or times_ms and token_ids."""
+    metrics: dict[str, float]
+    """The engine's own, by name, with labels other than engine and model, summed over engines."""
+    steps: list[list[dict[str, Any]]]
+    """The step log, by process."""
+    log: str
+
+
+def serve(
+    warpserve: Warpserve,
+    folder: Path,
+    model: str | Path,
+    *flags: str,
+    bursts: Sequence[Sequence[Request]],
+    gpu: str = "h100-sxm:1",
+    options: Sequence[str] = (),
+    predictor: str = "constant:20ms",
+    env: dict[str, str] | None = None,
+) -> Served:
+    """``vllm serve MODEL FLAGS`` in a session of its own. ``options``: of `warpserve run`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    script, log, steps = folder / "bursts.json", folder / "engine.log", folder / "steps"
+    script.write_text(json.dumps(bursts))
+    engine = vllm_bin()
+    outcome = warpserve.run(
+        [engine / "python", _DRIVER, script, log, engine / "vllm", "serve", model, *flags],
+        options=[f"--gpu={gpu}", f"--predictor={predictor}", f"--step-log={steps}", *options],
+        env=env,
+        limit_s=_START_LIMIT_S,
+    )
+    said = log.read_text() if log.exists() else ""
+    assert outcome.exit_code == 0, f"{outcome.stderr}\n{said[-8000:]}"
+    found = json.loads(outcome.stdout)
+    return Served(
+        outcome,
+        found["answers"],
+        _metrics(found["metrics"]),
+        [_lines(path) for path in sorted(steps.iterdir())],
+        said,
+    )
+
+
+def completion(prompt: Sequence[int] | str, max_tokens: int, **more: Any) -> Request:
+    """A streamed request for exactly ``max_tokens`` tokens."""
+    body = {
+        "prompt": prompt,
+        "max_tokens": max_tokens,
+        "ignore_eos": True,
+        "stream": True,
+        "return_token_ids": True,
+    }
+    return {"path": "/v1/completions", "body": body | more}
+
+
+def prompt(number: int, tokens: int) -> list[int]:
+    """Token ids that differ by ``number`` from the first on."""
+    return [1_000 + (number * 7_919 + i * 31) % 20_000 for i in range(tokens)]
+
+
+def _metrics(text: str) -> dict[str, float]:
+    values: dict[str, float] = {}
+    for line in text.splitlines():
+        if line.startswith("#") or not line.startswith("vllm:"):
+            continue
+        labelled, _, value = line.rpartition(" ")
+        name = _without(labelled, ("engine", "model_name"))
+        values[name] = values.get(name, 0.0) + float(value)
+    return values
+
+
+def _without(labelled: str, left_out: Sequence[str]) -> str:
+    name, _, labels = labelled.removesuffix("}").partition("{")
+    kept = [label for label in labels.split(",") if label and label.split("=")[0] not in left_out]
+    return f"{name}{{{','.join(kept)}}}" if kept else name
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]

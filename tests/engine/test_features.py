@@ -1,0 +1,390 @@
+"""The real vLLM's features under its own flags, each shown by its metrics, log or step log."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.engine.features import feature
+from tests.engine.served import Served, completion, prompt, serve
+from tests.environments import vllm_bin
+from tests.harness import Warpserve
+
+LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
+STEP_MS = 20.0
+
+
+@pytest.fixture(scope="module")
+def dense(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One server, asked for all that needs no flag of its own."""
+    warpserve = Warpserve()
+    shared = prompt(0, 3_000)
+    choice = {"structured_outputs": {"choice": ["positive", "negative"]}, "max_tokens": 16}
+    bursts = [
+        [completion(prompt(1, 5_000), 3)],
+        [completion(shared, 2)],
+        [completion(shared, 2)],
+        [completion(prompt(number, 50), 6) for number in (2, 3, 4)],
+        [{"path": "/v1/completions", "body": {"prompt": "Well?"} | choice}],
+    ]
+    try:
+        yield serve(
+            warpserve,
+            tmp_path_factory.mktemp("dense"),
+            LLAMA,
+            "--max-num-batched-tokens=2048",
+            bursts=bursts,
+        )
+        assert warpserve.leftovers() == []
+    finally:
+        warpserve.close()
+
+
+@feature("Chunked prefill", "--max-num-batched-tokens 2048")
+def test_chunked_prefill(dense: Served) -> None:
+    """A prompt of 5,000 tokens is computed in steps of 2,048, 2,048 and 904; its first token comes
+    with the third.
+    """
+    (steps,) = dense.steps
+    chunks = [step["requests"][0] for step in steps[:3]]
+    assert chunks == [[2048, 0, True], [2048, 2048, True], [904, 4096, True]]
+    ((answer,), *_) = dense.answers
+    assert answer["times_ms"] == [3 * STEP_MS, 4 * STEP_MS, 5 * STEP_MS]
+
+
+@feature("Prefix caching", "on by default")
+def test_prefix_caching(dense: Served) -> None:
+    """A prompt asked again computes less than one block of it, and vllm:prefix_cache_hits counts
+    the rest.
+    """
+    first, again = (dense.answers[i][0]["times_ms"][0] for i in (1, 2))
+    assert (first, again) == (2 * STEP_MS, STEP_MS)
+    assert dense.metrics["vllm:prefix_cache_hits_total"] == 3_000 // 16 * 16
+    (steps,) = dense.steps
+    assert [8, 2_992, True] in [request for step in steps for request in step["requests"]]
+
+
+@feature("Asynchronous scheduling", "on by default")
+def test_asynchronous_scheduling(dense: Served) -> None:
+    """The engine says so in its log; and a step begins at the very instant at which the one before
+    ends, because it was scheduled during that.
+    """
+    assert "Asynchronous scheduling is enabled" in dense.log
+    (steps,) = dense.steps
+    for before, after in pairwise(steps[:5]):
+        assert after["start_ns"] == before["end_ns"]
+
+
+@feature("CUDA graphs", "on by default")
+def test_cuda_graph_dispatch(dense: Served) -> None:
+    """Three requests decode in a step padded to the captured size of four."""
+    (steps,) = dense.steps
+    decodes = [step for step in steps if [r[0] for r in step["requests"]] == [1, 1, 1]]
+    assert decodes
+    assert {step["padded_tokens"] for step in decodes} == {4}
+
+
+@feature("Structured output", "structured_outputs, response_format")
+def test_structured_output(dense: Served) -> None:
+    """Of two allowed answers the text is one."""
+    (answer,) = dense.answers[4]
+    assert json.loads(answer["text"])["choices"][0]["text"] in ("positive", "negative")
+
+
+@feature("Priorities, preemption", "--scheduling-policy priority")
+def test_priorities_and_preemption(warpserve: Warpserve, tmp_path: Path) -> None:
+    """With blocks for one long answer only, the less urgent request is preempted
+    (vllm:num_preemptions), computes its outputs again, and ends last.
+    """
+    late, urgent = (
+        completion(prompt(number, 600), 300, priority=priority)
+        for number, priority in ((1, 10), (2, 0))
+    )
+    served = serve(
+        warpserve,
+        tmp_path,
+        LLAMA,
+        "--scheduling-policy=priority",
+        "--num-gpu-blocks-override=90",
+        "--max-model-len=1200",
+        bursts=[[late, urgent]],
+    )
+    assert served.metrics["vllm:num_preemptions_total"] >= 1
+    less_urgent, more_urgent = served.answers[0]
+    assert len(less_urgent["times_ms"]) == len(more_urgent["times_ms"]) == 300
+    assert more_urgent["times_ms"][-1] < less_urgent["times_ms"][-1]
+    recomputed = [r for step in served.steps[0] for r in step["requests"] if r[2] and r[0] > 600]
+    assert recomputed, "prompt and outputs together"
+
+
+@feature("Pipeline parallelism", "--pipeline-parallel-size 2")
+def test_pipeline_parallelism(warpserve: Warpserve, tmp_path: Path) -> None:
+    """A token takes a step of each of two stages and NCCL's transfer between them; several requests
+    keep both stages at work.
+    """
+    bursts = [[completion(prompt(1, 100), 5)], [completion(prompt(n, 50), 20) for n in range(4)]]
+    served = serve(
+        warpserve, tmp_path, LLAMA, "--pipeline-parallel-size=2", gpu="h100-sxm:2", bursts=bursts
+    )
+    alone = served.answers[0][0]["times_ms"]
+    assert 2 * STEP_MS < alone[0] < 2 * STEP_MS + 1
+    # vLLM's core sleeps 1 ms whenever it finds nothing to schedule.
+    assert all(2 * STEP_MS < b - a < 2 * STEP_MS + 2 for a, b in pairwise(alone))
+    assert len(served.steps) == 2
+    first, second = served.steps
+    overlapping = [
+        (a, b)
+        for a in first
+        for b in second
+        if a["start_ns"] < b["end_ns"] and b["start_ns"] < a["end_ns"]
+    ]
+    assert overlapping, "both stages at work at once"
+
+
+@feature("Speculative decoding: n-gram", "--speculative-config, with --acceptance of warpserve")
+def test_speculative_decoding_with_n_grams(warpserve: Warpserve, tmp_path: Path) -> None:
+    """Per draft position, vLLM's metrics count as many accepted tokens as the user said."""
+    config = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}
+    _check_acceptance(
+        serve(
+            warpserve,
+            tmp_path,
+            LLAMA,
+            f"--speculative-config={json.dumps(config)}",
+            bursts=[[completion(prompt(n, 100), 200) for n in range(20)]],
+            options=["--acceptance=0.8,0.6,0.4"],
+        )
+    )
+
+
+@feature("Speculative decoding: draft model, EAGLE", "--speculative-config")
+@pytest.mark.parametrize("method", ["draft_model", "eagle3"])
+def test_speculative_decoding_with_a_model(
+    warpserve: Warpserve, tmp_path: Path, method: str
+) -> None:
+    """Likewise with asynchronous scheduling, whose scheduler learns of rejections a step late; the
+    drafter's weights and KV cache take their memory.
+    """
+    drafter = LLAMA if method == "draft_model" else str(_eagle_head(tmp_path / "head"))
+    config = {"method": method, "model": drafter, "num_speculative_tokens": 3}
+    served = serve(
+        warpserve,
+        tmp_path,
+        LLAMA,
+        f"--speculative-config={json.dumps(config)}",
+        bursts=[[completion(prompt(n, 100), 200) for n in range(20)]],
+        options=["--acceptance=0.8,0.6,0.4"],
+    )
+    assert "Asynchronous scheduling is enabled" in served.log
+    _check_acceptance(served)
+
+
+def _check_acceptance(served: Served) -> None:
+    drafts = served.metrics["vllm:spec_decode_num_drafts_total"]
+    assert drafts > 1_000
+    for position, rate in enumerate((0.8, 0.6, 0.4)):
+        name = f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{position="{position}"}}'
+        assert served.metrics[name] / drafts == pytest.approx(rate, abs=0.04)
+    for answer in served.answers[0]:
+        assert sum(map(len, answer["token_ids"])) == 200
+
+
+def _eagle_head(folder: Path) -> Path:
+    """One layer, as the EAGLE-3 heads for this model have it."""
+    folder.mkdir()
+    config = {
+        "architectures": ["LlamaForCausalLMEagle3"],
+        "model_type": "llama",
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "hidden_act": "silu",
+        "rms_norm_eps": 1e-5,
+        "max_position_embeddings": 2048,
+        "vocab_size": 128256,
+        "draft_vocab_size": 32000,
+        "tie_word_embeddings": False,
+        "torch_dtype": "float16",
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+@feature("Mixture of experts: data and expert parallelism", "-dp 2 --enable-expert-parallel")
+def test_experts_work_in_lock_step(warpserve: Warpserve, tmp_path: Path) -> None:
+    """Two engines take each step together, from the same instant to the same instant, the one
+    without requests with a dummy batch.
+    """
+    served = serve(
+        warpserve,
+        tmp_path,
+        "Qwen/Qwen3-30B-A3B",
+        "--data-parallel-size=2",
+        "--enable-expert-parallel",
+        gpu="h100-sxm:2",
+        bursts=[[completion(prompt(1, 100), 5)], [completion(prompt(n, 60), 8) for n in range(3)]],
+    )
+    assert served.answers[0][0]["times_ms"][0] == STEP_MS
+    one, two = ([(s["start_ns"], s["end_ns"]) for s in steps] for steps in served.steps)
+    assert len(one) > 10
+    assert one == two
+    dummies = [step for steps in served.steps for step in steps if not step["request_ids"]]
+    assert dummies
+
+
+@feature("LoRA", "--enable-lora --lora-modules NAME=PATH")
+def test_lora(warpserve: Warpserve, tmp_path: Path) -> None:
+    """Requests name the adapter as their model, and vllm:lora_requests_info counts it."""
+    adapter = _adapter(tmp_path / "adapter")
+    served = serve(
+        warpserve,
+        tmp_path,
+        LLAMA,
+        "--enable-lora",
+        f"--lora-modules=tuned={adapter}",
+        "--max-lora-rank=8",
+        bursts=[
+            [completion(prompt(1, 50), 4), completion(prompt(2, 50), 4, model="tuned")],
+        ],
+    )
+    for answer in served.answers[0]:
+        assert answer["times_ms"] == [STEP_MS * (i + 1) for i in range(4)]
+    assert any("running_lora_adapters" in name and "tuned" in name for name in served.metrics)
+
+
+def _adapter(folder: Path) -> Path:
+    """A LoRA adapter of rank 8 for one projection."""
+    script = """
+import json, pathlib, sys, torch
+from safetensors.torch import save_file
+folder = pathlib.Path(sys.argv[1])
+folder.mkdir()
+config = {"peft_type": "LORA", "r": 8, "lora_alpha": 16, "target_modules": ["q_proj"],
+          "bias": "none", "task_type": "CAUSAL_LM"}
+(folder / "adapter_config.json").write_text(json.dumps(config))
+name = "base_model.model.model.layers.0.self_attn.q_proj.lora_"
+save_file({name + "A.weight": torch.zeros(8, 4096), name + "B.weight": torch.zeros(4096, 8)},
+          folder / "adapter_model.safetensors")
+"""
+    subprocess.run([vllm_bin() / "python", "-c", script, folder], check=True)
+    return folder
+
+
+@feature("KV offload to CPU memory", "--kv-offloading-size")
+def test_kv_offload(warpserve: Warpserve, tmp_path: Path) -> None:
+    """Prompts that no longer fit the GPU's blocks come back from the host
+    (vllm:external_prefix_cache_hits), faster than they were computed.
+    """
+    prompts = [completion(prompt(n, 8_000), 2) for n in range(8)]
+    served = serve(
+        warpserve,
+        tmp_path,
+        LLAMA,
+        "--kv-offloading-size=20",
+        "--num-gpu-blocks-override=2000",
+        "--max-model-len=16000",
+        bursts=[*([request] for request in prompts), [prompts[0]]],
+    )
+    computed, loaded = (served.answers[i][0]["times_ms"][0] for i in (0, 8))
+    assert served.metrics["vllm:external_prefix_cache_hits_total"] > 7_000
+    assert loaded < computed
+
+
+@feature("Pooling models", "--runner pooling")
+def test_pooling(warpserve: Warpserve, tmp_path: Path) -> None:
+    """Embeddings have the model's width and differ by text; a long prompt takes its chunks."""
+    served = serve(
+        warpserve,
+        tmp_path,
+        LLAMA,
+        "--runner=pooling",
+        "--convert=embed",
+        "--max-num-batched-tokens=2048",
+        bursts=[
+            [{"path": "/v1/embeddings", "body": {"input": ["a text", "another", "a text"]}}],
+            [{"path": "/pooling", "body": {"input": prompt(1, 5_000)}}],
+        ],
+    )
+    vectors = [entry["embedding"] for entry in json.loads(served.answers[0][0]["text"])["data"]]
+    assert [len(vector) for vector in vectors] == [4096] * 3
+    assert vectors[0] == vectors[2] != vectors[1]
+    chunks = [step["requests"] for step in served.steps[0] if step["requests"][0][0] > 100]
+    assert chunks == [[[2048, 0, True]], [[2048, 2048, True]], [[904, 4096, True]]]
+
+
+@feature("Sleep mode", "--enable-sleep-mode")
+def test_sleep_mode(warpserve: Warpserve, tmp_path: Path) -> None:
+    """/sleep frees the GPU's memory by as much as the engine's log says, /wake_up takes it again,
+    and the next answer is as fast as before.
+    """
+    served = serve(
+        warpserve,
+        tmp_path,
+        LLAMA,
+        "--enable-sleep-mode",
+        bursts=[
+            [completion(prompt(1, 50), 3)],
+            [{"path": "/sleep?level=1", "body": {}}],
+            [{"path": "/wake_up", "body": {}}],
+            [completion(prompt(2, 50), 3)],
+        ],
+        env={"VLLM_SERVER_DEV_MODE": "1"},
+    )
+    assert "Sleep mode freed" in served.log
+    assert served.answers[0][0]["times_ms"] == served.answers[3][0]["times_ms"]
+
+
+@feature("Several API servers", "--api-server-count 3")
+def test_several_api_servers(warpserve: Warpserve, tmp_path: Path) -> None:
+    """Three server processes answer, and two runs give the same times to the last digit."""
+    runs = [
+        serve(
+            warpserve,
+            tmp_path / str(run),
+            LLAMA,
+            "--api-server-count=3",
+            bursts=[[completion(prompt(n, 30 + 40 * n), 12) for n in range(12)]],
+        )
+        for run in range(2)
+    ]
+    assert "ApiServer_2" in runs[0].log
+    times = [[answer["times_ms"] for answer in run.answers[0]] for run in runs]
+    assert times[0] == times[1]
+
+
+@feature("FP8 models", "the model's own quantization_config")
+@feature("Sliding window, hybrid KV cache", "the model's own")
+@feature("MLA", "the model's own")
+@pytest.mark.parametrize(
+    ("model", "layers", "said"),
+    [
+        ("neuralmagic/Meta-Llama-3.1-8B-Instruct-FP8", 8, "quantization=compressed-tensors"),
+        ("google/gemma-3-27b-it", 12, "sliding_window"),
+        ("deepseek-ai/DeepSeek-V3", 4, "MLA"),
+    ],
+)
+def test_model_families(
+    warpserve: Warpserve,
+    tmp_path: Path,
+    model: str,
+    layers: int,
+    said: str,
+) -> None:
+    """The model, cut to a few layers, is loaded and answers; the engine's log names its kind."""
+    served = serve(
+        warpserve,
+        tmp_path,
+        model,
+        f'--hf-overrides={{"num_hidden_layers": {layers}}}',
+        "--max-model-len=8192",
+        bursts=[[completion(prompt(1, 50), 3)]],
+    )
+    assert said.lower() in served.log.lower()
+    assert served.answers[0][0]["times_ms"] == [STEP_MS, 2 * STEP_MS, 3 * STEP_MS]
