@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from warpserve.bench.cli import split_arguments
 from warpserve.bench.config import ConfigError, EngineConfig, RunConfig
-from warpserve.bench.host_cost import HostMeter
+from warpserve.bench.host_cost import HostMeter, ProcessCost
 from warpserve.bench.kv_cache import kv_tokens_of_file
 from warpserve.bench.models import model_named
 from warpserve.bench.report.page import write_report
@@ -280,12 +280,13 @@ def test_a_report_shows_what_there_is(tmp_path: Path) -> None:
     assert list(curve.values) == [1, 2]
     requests = [request(0), request(1)]
     spread = Spread.of([0.02, 0.02])
+    cost = ProcessCost(name="server", cpu_s=0.5, resident_bytes=3 * 2**20)
     host = Summary.Host(
         wall_s=1,
         virtual_s=20,
         advances=3,
         warnings={"busy_wait": 1},
-        serving=Serving(wall_s=1, steps=4, processes=[]),
+        serving=Serving(wall_s=1, steps=4, processes=[cost]),
     )
     summary = Summary(
         sent=2, completed=2, failed=0, ttft=spread, tpot=None, itl=None, latency=spread, host=host
@@ -297,4 +298,5 @@ def test_a_report_shows_what_there_is(tmp_path: Path) -> None:
     assert page.count("<svg") == 5
     assert "2 of 2 requests completed" in page
     assert "busy_wait: 1" in page
+    assert re.search(r"<td>server</td>.*0\.50</td>.*>3</td>", page, re.DOTALL)
     assert "src=" not in page, "one file that needs no other"

@@ -1,8 +1,8 @@
 """`python -m tests.benchmarks.kv_capacity [LINE …]`: KV caches beside those of real servers.
 
 Starts vLLM for each line of tests/data/kv_cache_logs/kv_cache_logs.csv, or for those named, until
-it prints the size of its KV cache. Keeps what it printed in docs/results/kv-capacity.csv, and writes
-docs/results/kv-capacity.md from all that is kept.
+it prints the size of its KV cache. Keeps what it printed in docs/results/kv-capacity.csv, and
+writes docs/results/kv-capacity.md from all that is kept.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ KEPT = RESULTS / "kv-capacity.csv"
 ENGINE = "vllm==0.24.0"
 START_LIMIT_S = 600.0
 MEDIAN_BAR, WORST_BAR = 0.01, 0.03
-# Settings whose defaults make a difference to the memory that is left, and their former values.
+# Settings whose defaults make a difference to the memory that is left, and their former values: no
+# memory is set aside for CUDA graphs, torch or Triton sample, the first model runner runs.
 FORMER_DEFAULTS = {
     "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": "0",
     "VLLM_USE_FLASHINFER_SAMPLER": "0",
+    "VLLM_USE_V2_MODEL_RUNNER": "0",
 }
 DEFAULTS_SINCE = Version("0.21.0")
 
@@ -191,7 +193,7 @@ Written by `python -m tests.benchmarks.kv_capacity` on {today()}: {machine()}.
 
 "GPU KV cache size" as {ENGINE} prints it on virtual GPUs, and as real servers have logged it, with
 their settings as far as they are known (tests/data/kv_cache_logs). Those servers are other versions
-of vLLM. For versions before {DEFAULTS_SINCE} two settings have their former values:
+of vLLM. For versions before {DEFAULTS_SINCE} these settings have their former values:
 {", ".join(f"`{name}={value}`" for name, value in FORMER_DEFAULTS.items())}.
 
 {len(errors)} of {len(rows)} rows: median error {statistics.median(errors):.2%}, with a bar of

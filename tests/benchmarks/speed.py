@@ -1,0 +1,85 @@
+"""`python -m tests.benchmarks.speed`: what a step costs the host, streamed and with --fast.
+
+The load that LLMServingSim recorded on an RTX PRO 6000: 300 requests of ShareGPT's lengths, 10 a
+second, up to 128 running. Writes docs/results/speed.md.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.benchmarks.page import RESULTS, machine, today
+from warpserve.bench.config import RunConfig
+from warpserve.bench.experiment import run_experiment
+from warpserve.bench.summary import Summary
+
+STEP_MS = 30
+WALL_BARS_S = {"streamed": 20.0, "--fast": 6.0}
+SHOWN_CPU_MS = 0.01
+
+
+def main() -> None:
+    summaries = {}
+    with TemporaryDirectory() as folder:
+        for name, fast in (("streamed", False), ("--fast", True)):
+            summaries[name] = run_experiment(config(fast), Path(folder) / name.strip("-"))
+            print(name, summaries[name].host, flush=True)
+    (RESULTS / "speed.md").write_text(page(summaries))
+
+
+def config(fast: bool) -> RunConfig:
+    return RunConfig(
+        model="meta-llama/Llama-3.1-8B",
+        gpu="rtx-pro-6000",
+        predictor=f"constant:{STEP_MS}ms",
+        rate=10,
+        num_requests=300,
+        fast=fast,
+        engine_flags=("--max-num-seqs", "128", "--max-num-batched-tokens", "2048"),
+    )
+
+
+def page(summaries: dict[str, Summary]) -> str:
+    return f"""\
+# What a step costs the host
+
+Written by `python -m tests.benchmarks.speed` on {today()}: {machine()}.
+Load average at the end: {os.getloadavg()[1]:.1f}; other work on the machine makes all of it slower.
+
+vLLM 0.24.0 with Llama-3.1-8B on an RTX PRO 6000, steps of {STEP_MS} ms; 300 requests of ShareGPT's
+lengths, 10 a second, up to 128 running; tokens streamed to `vllm bench serve`, and `--fast`.
+Start-up is left out: counted is from the first step to the client's end.
+
+| client | steps | wall time | bar | wall time a step | virtual time |
+|---|---|---|---|---|---|
+{"".join(row(name, summary) for name, summary in summaries.items())}
+Processor time a step and resident memory, with what is shared, by process:
+
+| client | process | CPU a step | resident |
+|---|---|---|---|
+{"".join(process_rows(name, summary) for name, summary in summaries.items())}"""
+
+
+def row(name: str, summary: Summary) -> str:
+    serving = summary.host.serving
+    a_step_ms = serving.wall_s * 1e3 / serving.steps
+    return (
+        f"| {name} | {serving.steps:,} | {serving.wall_s:.1f} s | {WALL_BARS_S[name]:g} s |"
+        f" {a_step_ms:.2f} ms | {summary.host.virtual_s:.1f} s |\n"
+    )
+
+
+def process_rows(name: str, summary: Summary) -> str:
+    serving = summary.host.serving
+    return "".join(
+        f"| {name} | {process.name} | {process.cpu_s * 1e3 / serving.steps:.2f} ms |"
+        f" {process.resident_bytes / 2**20:,.0f} MiB |\n"
+        for process in serving.processes
+        if process.cpu_s * 1e3 / serving.steps >= SHOWN_CPU_MS
+    )
+
+
+if __name__ == "__main__":
+    main()
