@@ -38,7 +38,9 @@ class StepCosts(Protocol):
     """The four parts. Each answer is in ns, all layers together."""
 
     provenance: Provenance
-    """Of a step that ``covers`` has no objection to."""
+    """Of a step that ``outside`` has no objection to."""
+    decode_factor: float
+    """By which attention of decodes takes longer beside prefills."""
 
     def tokens(self, tokens: int, *, has_prefill: bool) -> list[OperatorTime]: ...
 
@@ -46,7 +48,8 @@ class StepCosts(Protocol):
 
     def prefill_attention(self, prefills: Sequence[Prefill]) -> list[OperatorTime]: ...
 
-    def decode_attention(self, contexts: Sequence[int]) -> list[OperatorTime]: ...
+    def decode_attention(self, contexts: Sequence[int]) -> list[OperatorTime]:
+        """Without prefills beside them."""
 
     def outside(
         self, tokens: int, prefills: Sequence[Prefill], contexts: Sequence[int]
@@ -70,7 +73,8 @@ class Composed:
         if prefills:
             duration_ns += _total_ns(costs.prefill_attention(prefills))
         if contexts:
-            duration_ns += _total_ns(costs.decode_attention(contexts))
+            alone_ns = _total_ns(costs.decode_attention(contexts))
+            duration_ns += alone_ns * costs.decode_factor if prefills else alone_ns
         if not (math.isfinite(duration_ns) and duration_ns > 0):
             raise PredictorError(f"{duration_ns} ns came out for {batch}")
         objection = costs.outside(batch.padded_tokens, prefills, contexts)
@@ -86,7 +90,8 @@ class Composed:
         if prefills:
             rows += costs.prefill_attention(prefills)
         if contexts:
-            rows += costs.decode_attention(contexts)
+            factor = costs.decode_factor if prefills else 1.0
+            rows += [_times(factor, row) for row in costs.decode_attention(contexts)]
         return rows + costs.logits(len(batch.requests))
 
     @property
@@ -119,6 +124,13 @@ def _split(batch: Batch) -> tuple[list[Prefill], list[int]]:
         else:
             contexts.append(new_tokens + cached_tokens)
     return prefills, contexts
+
+
+def _times(factor: float, row: OperatorTime) -> OperatorTime:
+    if factor == 1:
+        return row
+    source = f"{row.source}; {factor:g} times as long beside prefills"
+    return OperatorTime(row.name, row.duration_ns * factor, source)
 
 
 def _total_ns(rows: Sequence[OperatorTime]) -> float:

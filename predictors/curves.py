@@ -35,10 +35,9 @@ class Curve:
 
 
 def position(xs: Sequence[float], x: float) -> tuple[int, float]:
-    """The piece of ``xs`` that ``x`` is in, and how far along: from 0 to 1, held at the ends."""
+    """The piece of ``xs`` that ``x`` is in, and how far along: from 0 to 1, beyond that outside."""
     piece = bisect_right(xs, x, 1, len(xs) - 1) - 1
-    along = (x - xs[piece]) / (xs[piece + 1] - xs[piece])
-    return piece, min(max(along, 0.0), 1.0)
+    return piece, (x - xs[piece]) / (xs[piece + 1] - xs[piece])
 
 
 def blend(first: Sequence[float], second: Sequence[float], share: float) -> list[float]:

@@ -20,6 +20,7 @@ def hardware_of(spec: str) -> Hardware:
     has_nvlink = gpu.nvlink_link_count > 0 and described.box.nvlink != "none"
     return Hardware(
         kind=gpu.kind,
+        compute_capability=gpu.compute_capability,
         flops=_flops(gpu),
         memory_bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s,
         nvlink_bandwidth_bytes_per_s=gpu.nvlink_bandwidth_bytes_per_s if has_nvlink else 0.0,

@@ -22,6 +22,8 @@ class Hardware:
 
     kind: str
     """Its name in the catalogue."""
+    compute_capability: str
+    """``9.0``, say."""
     flops: dict[str, float]
     memory_bandwidth_bytes_per_s: float
     nvlink_bandwidth_bytes_per_s: float

@@ -31,6 +31,7 @@ from warpserve.predictors.curves import Curve, blend, position
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.hardware import hardware_environment, hardware_of_session
+from warpserve.predictors.mixed import decode_factor
 from warpserve.predictors.model_shape import LatentAttention, ModelShape, model_shape
 from warpserve.predictors.predictor import (
     Explaining,
@@ -230,14 +231,19 @@ class FakeConfig:
 def vllm_config(**changes: Any) -> SimpleNamespace:
     """A VllmConfig of Llama-3.1-8B on one GPU."""
     config = FakeConfig(MODELS["llama-3.1-8b"])
-    model = {"hf_config": config, "hf_text_config": config, "quantization": None, "is_moe": False}
-    parallel = {
+    model: dict[str, Any] = {
+        "hf_config": config,
+        "hf_text_config": config,
+        "quantization": None,
+        "is_moe": False,
+    }
+    parallel: dict[str, Any] = {
         "tensor_parallel_size": 1,
         "pipeline_parallel_size": 1,
         "data_parallel_size": 1,
         "enable_expert_parallel": False,
     }
-    cache = {"cache_dtype": "auto"}
+    cache: dict[str, Any] = {"cache_dtype": "auto"}
     groups = (model, parallel, cache)
     model, parallel, cache = (
         {name: changes.get(name, value) for name, value in group.items()} for group in groups
@@ -361,6 +367,7 @@ class FakeCosts:
     """The same time for each part."""
 
     provenance = Provenance.ANALYTIC
+    decode_factor = 1.0
 
     def __init__(self, part_ns: float = 1.0, objection: str | None = None) -> None:
         self._part_ns = part_ns
@@ -515,6 +522,30 @@ def test_a_window_bounds_what_context_costs() -> None:
     unbounded = predictor_of("analytic", deployment(config=full))
     assert ns(gemma, decodes(8, 1000)) == ns(unbounded, decodes(8, 1000))
     assert ns(gemma, decodes(8, 50_000)) < 0.6 * ns(unbounded, decodes(8, 50_000))
+
+
+@pytest.mark.parametrize(
+    ("gpu", "model", "factor"),
+    [
+        ("h100-sxm", "llama-3.1-8b", 1.0),
+        ("rtx-4090", "llama-3.1-8b", 1.6),
+        ("l40s", "qwen3-32b", 2.4),
+        ("b200", "qwen3-32b", 1.0),
+        ("rtx-pro-6000", "deepseek-v3", 1.0),
+    ],
+)
+def test_decodes_beside_prefills_lose_their_tiles(gpu: str, model: str, factor: float) -> None:
+    hardware = hardware_of(gpu)
+    assert decode_factor(hardware, model_shape(MODELS[model])) == pytest.approx(factor)
+    predictor = predictor_of("analytic", deployment(model, hardware=hardware))
+    decode, chunk = RequestStep(1, 4000, False), RequestStep(16, 0, True)
+
+    def decode_attention_ns(*requests: RequestStep) -> float:
+        rows = predictor.explain(Batch(requests, 32))
+        return next(row.duration_ns for row in rows if row.name == "decode attention")
+
+    alone_ns = decode_attention_ns(decode)
+    assert decode_attention_ns(decode, chunk) == pytest.approx(factor * alone_ns)
 
 
 def test_ranks_share_the_work_and_pay_for_it() -> None:

@@ -45,6 +45,8 @@ class StepTable:
     notes: list[str]
     """What the user is to know about these figures."""
     limits: Limits
+    decode_factor: float
+    """By which attention of decodes takes longer beside prefills: not measured, see `mixed`."""
     tokens: list[int]
     prefill_operators: list[Operator]
     """Of a step with prefills, over ``tokens``."""
@@ -89,6 +91,7 @@ class TableCosts:
 
     def __init__(self, table: StepTable) -> None:
         self._table = table
+        self.decode_factor = table.decode_factor
         self._curves = {
             has_prefill: [
                 (each.name, Curve(table.tokens, each.duration_ns), f"{each.source}, {table.source}")
@@ -146,23 +149,30 @@ class TableCosts:
     def _make_decode_curve(self, count: int) -> Curve:
         """One request's share over its context, in a batch of ``count``."""
         table = self._table
-        row, along = position(table.requests, count)
+        counted = _counted(table.requests, count)
+        row, along = position(table.requests, counted)
         rows = table.decode_attention
-        share = _share(table.requests, count)
         total = blend(rows[row], rows[row + 1], along)
-        return Curve(table.decode_context, [value * share for value in total])
+        return Curve(table.decode_context, [value / counted for value in total])
 
     def _compute_prefill_share_ns(self, count: int, new: int, cached: int) -> float:
         table = self._table
-        row, along = position(table.prefill_requests, count)
-        few, many = table.prefill_attention[row], table.prefill_attention[row + 1]
-        piece, _ = position(table.prefill_new, new)
-        ends = (piece, piece + 1)
-        curves = [Curve(table.prefill_cached, blend(few[i], many[i], along)) for i in ends]
-        between = Curve([table.prefill_new[i] for i in ends], [each.at(cached) for each in curves])
-        return between.at(new) * _share(table.prefill_requests, count)
+        counted = _counted(table.prefill_requests, count)
+        row, of_requests = position(table.prefill_requests, counted)
+        piece, of_new = position(table.prefill_new, new)
+        column, of_cached = position(table.prefill_cached, cached)
+        shorter, longer = (
+            blend(few[column : column + 2], many[column : column + 2], of_requests)
+            for few, many in zip(
+                table.prefill_attention[row][piece : piece + 2],
+                table.prefill_attention[row + 1][piece : piece + 2],
+                strict=True,
+            )
+        )
+        below, above = blend(shorter, longer, of_new)
+        return (below + (above - below) * of_cached) / counted
 
 
-def _share(counts: Sequence[int], count: int) -> float:
-    """Of one request among ``count``; among as many as the table has, where they are more."""
-    return 1 / min(count, counts[-1])
+def _counted(counts: Sequence[int], count: int) -> int:
+    """More requests than the table has take as long for each as the most that it has."""
+    return min(count, counts[-1])

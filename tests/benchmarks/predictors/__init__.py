@@ -1,0 +1,1 @@
+"""How far predictors are from what was measured: docs/results/predictors.md."""

@@ -1,0 +1,180 @@
+"""Measured serving points beside the steady-state estimate: tests/data/silicon."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.benchmarks.predictors.errors import HEADINGS, Errors
+from tests.benchmarks.predictors.steady_state import Load, tpot_ns
+from warpserve.bench.models import model_named
+from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.from_catalogue import hardware_of
+from warpserve.predictors.spec import predictor_of
+
+_POINTS = Path(__file__).parents[2] / "data" / "silicon" / "serving_points.csv.gz"
+_GPUS = {"h100_sxm": "h100-sxm", "h200_sxm": "h200"}
+_MODELS = {
+    "Qwen/Qwen3-32B": "qwen3-32b",
+    "Qwen/Qwen3-235B-A22B-FP8": "qwen3-235b-a22b-fp8",
+    "meta-llama/Llama-3.1-70B": "llama-3.1-70b",
+    "openai/gpt-oss-120b": "gpt-oss-120b",
+}
+_FIT_CONCURRENCY = 8
+_MOST_WAITING = 0.5
+
+
+class Cell(NamedTuple):
+    """What two numbers are fitted for."""
+
+    model: str
+    system: str
+    ranks: int
+    expert_parallel: bool
+    weights: str | None
+    engine_version: str
+
+    def label(self) -> str:
+        experts = ", experts whole" if self.expert_parallel else ""
+        weights = f" {self.weights}" if self.weights else ""
+        version = self.engine_version or "?"
+        name = _MODELS[self.model]
+        return f"{name}{weights}, {_GPUS[self.system]}:{self.ranks}{experts}, vLLM {version}"
+
+
+class Point(NamedTuple):
+    load: Load
+    ttft_ns: float
+    tpot_ns: float
+
+    @property
+    def is_queueing(self) -> bool:
+        """Requests wait for a place: fewer are under way than the point says."""
+        generating_ns = self.tpot_ns * self.load.output_tokens
+        return self.ttft_ns > _MOST_WAITING * generating_ns
+
+
+class Fit(NamedTuple):
+    scale: float
+    host_ns: float
+
+    def applied_to(self, predicted_ns: float) -> float:
+        return self.scale * predicted_ns + self.host_ns
+
+
+def points_by_cell() -> dict[Cell, list[Point]]:
+    """Of vLLM on H100 and H200, of models that come with warpserve."""
+    cells: dict[Cell, list[Point]] = defaultdict(list)
+    with gzip.open(_POINTS, "rt", newline="") as file:
+        for row in csv.DictReader(file):
+            if _is_chosen(row):
+                cells[_cell_of(row)].append(_point_of(row))
+    return dict(sorted(cells.items(), key=lambda item: item[0].label()))
+
+
+def _is_chosen(row: dict[str, str]) -> bool:
+    is_one_engine = row["mode"] == "agg" and float(row["attention_dp_size"] or 1) == 1
+    is_known = row["model_path"] in _MODELS and row["system"] in _GPUS
+    return row["backend"] == "vllm" and is_one_engine and is_known
+
+
+def _cell_of(row: dict[str, str]) -> Cell:
+    # What is published in bf16 and was served in fp8 is quantised by the engine.
+    is_fp8_of_bf16 = row["precision"] == "fp8" and not row["model_path"].endswith("FP8")
+    return Cell(
+        model=row["model_path"],
+        system=row["system"],
+        ranks=int(float(row["tp_size"])),
+        expert_parallel=float(row["moe_ep_size"] or 1) > 1,
+        weights="fp8" if is_fp8_of_bf16 else None,
+        engine_version=row["backend_version"],
+    )
+
+
+def _point_of(row: dict[str, str]) -> Point:
+    load = Load(int(float(row["batch_size"])), int(row["isl"]), int(row["osl"]))
+    return Point(load, float(row["silicon_ttft_ms"]) * 1e6, float(row["silicon_tpot_ms"]) * 1e6)
+
+
+def fit(pairs: Sequence[tuple[float, float]]) -> Fit:
+    """Least relative squares of (predicted, measured), with no host time below 0.
+
+    Minimises the sum of (scale p / m + host / m - 1)^2.
+    """
+    rows = [(predicted / measured, 1 / measured) for predicted, measured in pairs]
+    pp, ph, hh, p, h = (
+        sum(products)
+        for products in zip(*((a * a, a * b, b * b, a, b) for a, b in rows), strict=True)
+    )
+    determinant = pp * hh - ph * ph
+    if determinant > 1e-9 * pp * hh:
+        scale, host_ns = (p * hh - h * ph) / determinant, (pp * h - ph * p) / determinant
+        if host_ns >= 0 and scale > 0:
+            return Fit(scale, host_ns)
+    return Fit(p / pp, 0.0)
+
+
+def markdown(kind: str) -> Iterator[str]:
+    """The section of one kind of predictor, line by line."""
+    cells = points_by_cell()
+    left_out = sum(point.is_queueing for points in cells.values() for point in points)
+    yield f"### {kind}"
+    yield ""
+    yield f"| cell | {HEADINGS} | scale | host | fitted on | held out | median then | worst then |"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    before, after = [], []
+    for cell, points in cells.items():
+        pairs = list(_pairs(kind, cell, points))
+        plain = [predicted / measured - 1 for _, predicted, measured in pairs]
+        if not plain:
+            continue
+        before += plain
+        known = [(p, m) for load, p, m in pairs if load.concurrency <= _FIT_CONCURRENCY]
+        held_out = [(p, m) for load, p, m in pairs if load.concurrency > _FIT_CONCURRENCY]
+        line = f"| {cell.label()} | {Errors.of(plain).cells()} |"
+        if len(known) < 2 or not held_out:
+            yield f"{line} | | {len(known)} | {len(held_out)} | | |"
+            continue
+        fitted = fit(known)
+        errors = [fitted.applied_to(p) / m - 1 for p, m in held_out]
+        after += errors
+        summary = Errors.of(errors)
+        yield (
+            f"{line} {fitted.scale:.3f} | {fitted.host_ns / 1e6:.2f} ms | {len(known)} | "
+            f"{len(held_out)} | {summary.median:.1%} | {summary.worst:.1%} |"
+        )
+    fitted_all = Errors.of(after)
+    yield (
+        f"| **all** | {Errors.of(before).cells()} | | | | {fitted_all.points} | "
+        f"{fitted_all.median:.1%} | {fitted_all.worst:.1%} |"
+    )
+    yield ""
+    yield f"{left_out} points at which requests queue are left out."
+    yield ""
+
+
+def _pairs(kind: str, cell: Cell, points: Sequence[Point]) -> Iterator[tuple[Load, float, float]]:
+    """Load, predicted and measured TPOT."""
+    predictor = predictor_of(kind, _deployment_of(cell))
+    for point in points:
+        if not point.is_queueing:
+            predicted_ns = tpot_ns(predictor, point.load)
+            assert math.isfinite(predicted_ns)
+            yield point.load, predicted_ns, point.tpot_ns
+
+
+def _deployment_of(cell: Cell) -> Deployment:
+    return Deployment(
+        config=model_named(_MODELS[cell.model]).config(),
+        hardware=hardware_of(f"{_GPUS[cell.system]}:{cell.ranks}"),
+        engine="vllm",
+        engine_version="0.24.0",
+        tensor_parallel=cell.ranks,
+        expert_parallel=cell.expert_parallel,
+        weights=cell.weights,
+    )

@@ -1,0 +1,48 @@
+"""What a prediction costs the engine's process."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+
+from warpserve.bench.models import model_named
+from warpserve.predictors.batch import Batch, RequestStep
+from warpserve.predictors.captured import padded_tokens
+from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.from_catalogue import hardware_of
+from warpserve.predictors.predictor import Predictor
+from warpserve.predictors.spec import predictor_of
+
+_REQUESTS = 64
+_STEPS = 500
+_PREDICTORS = ("constant:10ms", "aiconfigurator", "analytic")
+
+
+def markdown() -> Iterator[str]:
+    config = model_named("llama-3.1-8b").config()
+    deployment = Deployment(config, hardware_of("h100-sxm"), "vllm", "0.24.0")
+    yield f"| predictor | {_REQUESTS} decodes | {_REQUESTS - 1} decodes and a chunk |"
+    yield "|---|---|---|"
+    for spec in _PREDICTORS:
+        predictor = predictor_of(spec, deployment)
+        decodes = [_batch(_REQUESTS, 1000 + step, 0) for step in range(_STEPS)]
+        mixed = [_batch(_REQUESTS - 1, 1000 + step, 512 + step) for step in range(_STEPS)]
+        times = (_median_us(predictor, batches) for batches in (decodes, mixed))
+        yield f"| {spec} | {' | '.join(f'{microseconds:.0f} us' for microseconds in times)} |"
+
+
+def _batch(count: int, context: int, new_tokens: int) -> Batch:
+    steps = [RequestStep(1, context + 10 * index, is_prefill=False) for index in range(count)]
+    if new_tokens:
+        steps.append(RequestStep(new_tokens, 0, is_prefill=True))
+    return Batch(tuple(steps), padded_tokens(count + new_tokens))
+
+
+def _median_us(predictor: Predictor, batches: list[Batch]) -> float:
+    times = []
+    for batch in batches:
+        begin = time.perf_counter_ns()
+        predictor.predict(batch)
+        times.append((time.perf_counter_ns() - begin) / 1e3)
+    return statistics.median(times)

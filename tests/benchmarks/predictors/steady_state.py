@@ -1,0 +1,52 @@
+"""TPOT of an engine that keeps so many requests under way, without running it.
+
+An estimate, for comparing predictors with many measured points at once: an engine's start costs
+half a minute, this a millisecond. All requests are alike, and evenly spread over their lives. While
+one generates its tokens, each of the others is prefilled once: in chunks that fill a step's budget,
+beside the decodes of all. There is a step for each token, so that TPOT is the mean of their times.
+Queueing, preemption and prefix caching are left out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from warpserve.predictors.batch import Batch, RequestStep
+from warpserve.predictors.captured import padded_tokens
+from warpserve.predictors.predictor import Predictor
+
+_TOKEN_BUDGET = 8192
+"""vLLM's max_num_batched_tokens for its API server on GPUs of 70 GB and more."""
+
+
+class Load(NamedTuple):
+    concurrency: int
+    input_tokens: int
+    output_tokens: int
+
+
+def tpot_ns(predictor: Predictor, load: Load) -> float:
+    contexts = [
+        load.input_tokens + round((index + 0.5) / load.concurrency * load.output_tokens)
+        for index in range(load.concurrency)
+    ]
+    decodes = [RequestStep(1, context, is_prefill=False) for context in contexts]
+    chunks = _chunks(load.input_tokens, _TOKEN_BUDGET - load.concurrency + 1)
+    mixed_ns = [_step_ns(predictor, [*decodes[1:], chunk]) for chunk in chunks]
+    steps = load.output_tokens - 1
+    mixed_steps = min((load.concurrency - 1) * len(chunks), steps)
+    mean_mixed_ns = sum(mixed_ns) / len(mixed_ns)
+    pure_ns = _step_ns(predictor, decodes)
+    return (mixed_steps * mean_mixed_ns + (steps - mixed_steps) * pure_ns) / steps
+
+
+def _chunks(prompt_tokens: int, budget: int) -> list[RequestStep]:
+    return [
+        RequestStep(min(budget, prompt_tokens - done), done, is_prefill=True)
+        for done in range(0, prompt_tokens, budget)
+    ]
+
+
+def _step_ns(predictor: Predictor, requests: list[RequestStep]) -> int:
+    tokens = sum(request.new_tokens for request in requests)
+    return predictor.predict(Batch(tuple(requests), padded_tokens(tokens))).duration_ns
