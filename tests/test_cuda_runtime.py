@@ -153,6 +153,13 @@ def test_random_wrong_use_gets_errors_and_never_a_crash(warpserve: Warpserve, se
 
 def test_memory_through_the_driver(warpserve: Warpserve) -> None:
     told = json.loads(run(warpserve, sys.executable, PROGRAMS / "memory.py").stdout)
+    quarter_ns, whole_ns = told["batches"].pop("durations_ns")
+    assert whole_ns == pytest.approx(4 * quarter_ns, rel=0.01), "a batch lasts as long as its bytes"
+    assert told.pop("batches") == {
+        "there": [[1, 2, 3, 4], [5, 6, 7, 8]],
+        "back": [9, 9, 9, 9],
+        "empty": 1,
+    }
     assert told == {
         "mappings": {
             "granularity": Catalogue().gpu("h100-sxm").allocation_granularity_bytes,

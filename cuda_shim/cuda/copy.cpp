@@ -1,3 +1,5 @@
+#include <vector>
+
 #include "cuda_shim/entry/contexts.hpp"
 #include "cuda_shim/entry/driver.hpp"
 #include "cuda_shim/entry/memory.hpp"
@@ -77,6 +79,15 @@ CopyPlan plan_3d(const void* parameters) {
       CopyKind::kInfer));
 }
 
+std::vector<CopyPlan> plans(const std::uint64_t* to, const std::uint64_t* from,
+                            const std::uint64_t* bytes, std::uint64_t count) {
+  require(to != nullptr && from != nullptr && bytes != nullptr && count > 0);
+  std::vector<CopyPlan> all;
+  all.reserve(count);
+  for (std::uint64_t i = 0; i < count; ++i) all.push_back(plan(to[i], from[i], bytes[i]));
+  return all;
+}
+
 FillPlan plan_fill(std::uint64_t to, std::uint32_t value, std::uint64_t element_bytes,
                    std::uint64_t elements, std::uint64_t rows = 1, std::uint64_t pitch_bytes = 0) {
   require(to % element_bytes == 0);
@@ -99,6 +110,21 @@ DRIVER_STREAM_CALL(cuMemcpyAsync, cuMemcpyAsync_ptsz,
                    (std::uint64_t to, std::uint64_t from, std::uint64_t bytes, void* stream),
                    return copy(*stream_of(stream, kDefaultStream), plan(to, from, bytes),
                                Blocking::kNo);)
+
+DRIVER_STREAM_CALL(cuMemcpyBatchAsync, cuMemcpyBatchAsync_ptsz,
+                   (const std::uint64_t* to, const std::uint64_t* from, const std::uint64_t* bytes,
+                    std::uint64_t count, void*, std::uint64_t*, std::uint64_t, std::uint64_t*,
+                    void* stream),
+                   return copy_batch(*stream_of(stream, kDefaultStream),
+                                     plans(to, from, bytes, count));)
+
+#if WARPSERVE_CUDA_MAJOR >= 13
+DRIVER_STREAM_CALL(cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync_v2_ptsz,
+                   (const std::uint64_t* to, const std::uint64_t* from, const std::uint64_t* bytes,
+                    std::uint64_t count, void*, std::uint64_t*, std::uint64_t, void* stream),
+                   return copy_batch(*stream_of(stream, kDefaultStream),
+                                     plans(to, from, bytes, count));)
+#endif
 
 DRIVER_STREAM_CALL(cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds,
                    (std::uint64_t to, const void* from, std::uint64_t bytes),

@@ -1,4 +1,5 @@
 #include <bit>
+#include <vector>
 
 #include "cuda_shim/entry/kernels.hpp"
 #include "cuda_shim/entry/memory.hpp"
@@ -33,6 +34,18 @@ constexpr std::uint32_t kInferKind = 4;  // cudaMemcpyDefault
 CopyPlan plan(const void* to, const void* from, std::uint64_t bytes, std::uint32_t kind) {
   return value_of(
       process_memory().copies().plan(address_of(to), address_of(from), bytes, copy_kind_of(kind)));
+}
+
+// Of a batch of `count` copies, by what the three arrays say of each.
+std::vector<CopyPlan> plans(const auto* to, const auto* from, const std::uint64_t* bytes,
+                            std::uint64_t count) {
+  require((to != nullptr && from != nullptr && bytes != nullptr) || count == 0);
+  std::vector<CopyPlan> all;
+  all.reserve(count);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    all.push_back(plan(to[i], from[i], bytes[i], kInferKind));
+  }
+  return all;
 }
 
 CopyPlan plan_2d(const void* to, std::uint64_t to_pitch_bytes, const void* from,
@@ -192,28 +205,18 @@ RUNTIME_STREAM_CALL(cudaMemset3DAsync, cudaMemset3DAsync_ptsz,
                                 plan_fill_3d(to, value, extent));)
 
 #if WARPSERVE_CUDA_MAJOR == 12
-RUNTIME_STREAM_CALL(
-    cudaMemcpyBatchAsync, cudaMemcpyBatchAsync_ptsz,
-    (void** to, void** from, std::uint64_t* bytes, std::uint64_t count, void*, std::uint64_t*,
-     std::uint64_t, std::uint64_t*, void* stream),
-    require((to != nullptr && from != nullptr && bytes != nullptr) || count == 0);
-    for (std::uint64_t i = 0; i < count; ++i) {
-      const Error error = error_of(copy(*stream_of(stream, kDefaultStream),
-                                        plan(to[i], from[i], bytes[i], kInferKind), Blocking::kNo));
-      if (error != Error::kSuccess) return error;
-    } return Error::kSuccess;)
+RUNTIME_STREAM_CALL(cudaMemcpyBatchAsync, cudaMemcpyBatchAsync_ptsz,
+                    (void** to, void** from, std::uint64_t* bytes, std::uint64_t count, void*,
+                     std::uint64_t*, std::uint64_t, std::uint64_t*, void* stream),
+                    return copy_batch(*stream_of(stream, kDefaultStream),
+                                      plans(to, from, bytes, count));)
 
 #else
-RUNTIME_STREAM_CALL(
-    cudaMemcpyBatchAsync, cudaMemcpyBatchAsync_ptsz,
-    (void* const* to, const void* const* from, const std::uint64_t* bytes, std::uint64_t count,
-     void*, std::uint64_t*, std::uint64_t, void* stream),
-    require((to != nullptr && from != nullptr && bytes != nullptr) || count == 0);
-    for (std::uint64_t i = 0; i < count; ++i) {
-      const Error error = error_of(copy(*stream_of(stream, kDefaultStream),
-                                        plan(to[i], from[i], bytes[i], kInferKind), Blocking::kNo));
-      if (error != Error::kSuccess) return error;
-    } return Error::kSuccess;)
+RUNTIME_STREAM_CALL(cudaMemcpyBatchAsync, cudaMemcpyBatchAsync_ptsz,
+                    (void* const* to, const void* const* from, const std::uint64_t* bytes,
+                     std::uint64_t count, void*, std::uint64_t*, std::uint64_t, void* stream),
+                    return copy_batch(*stream_of(stream, kDefaultStream),
+                                      plans(to, from, bytes, count));)
 
 #endif
 

@@ -1,5 +1,7 @@
 #include "cuda_shim/entry/memory.hpp"
 
+#include <algorithm>
+
 #include "cuda_shim/entry/graph_memory.hpp"
 #include "cuda_shim/entry/handles.hpp"
 #include "cuda_shim/entry/streams.hpp"
@@ -70,20 +72,35 @@ void refuse_in_capture() {
   if (check_unsafe_call() != Status::kOk) fail(Error::kCaptureUnsupported);
 }
 
-Work copy_work(Context& context, const CopyPlan& plan) {
+namespace {
+
+// Of so many bytes on the plan's way.
+Work work_of(Context& context, const CopyPlan& plan, std::uint64_t bytes) {
   switch (plan.route()) {
     case CopyRoute::kHostToHost:
       return EmptyWork();
     case CopyRoute::kHostToDevice:
-      return context.copy_work(CopyDirection::kHostToDevice, plan.bytes());
+      return context.copy_work(CopyDirection::kHostToDevice, bytes);
     case CopyRoute::kDeviceToHost:
-      return context.copy_work(CopyDirection::kDeviceToHost, plan.bytes());
+      return context.copy_work(CopyDirection::kDeviceToHost, bytes);
     case CopyRoute::kWithinDevice:
-      return context.copy_work(CopyDirection::kDeviceToDevice, plan.bytes());
+      return context.copy_work(CopyDirection::kDeviceToDevice, bytes);
     case CopyRoute::kPeer:
-      return context_of_physical(plan.from_device()).peer_copy_work(plan.to_device(), plan.bytes());
+      return context_of_physical(plan.from_device()).peer_copy_work(plan.to_device(), bytes);
   }
   fail(Error::kUnknown);
+}
+
+bool go_the_same_way(const CopyPlan& a, const CopyPlan& b) {
+  if (a.route() != b.route()) return false;
+  return a.route() != CopyRoute::kPeer ||
+         (a.from_device() == b.from_device() && a.to_device() == b.to_device());
+}
+
+}  // namespace
+
+Work copy_work(Context& context, const CopyPlan& plan) {
+  return work_of(context, plan, plan.bytes());
 }
 
 Status copy(Stream& stream, const CopyPlan& plan, Blocking blocking) {
@@ -94,6 +111,26 @@ Status copy(Stream& stream, const CopyPlan& plan, Blocking blocking) {
   const Status status = stream.submit(copy_work(stream.context(), plan), [plan] { plan.move(); });
   if (status != Status::kOk || captures || !blocks(plan, blocking)) return status;
   return stream.synchronize();
+}
+
+Status copy_batch(Stream& stream, const std::vector<CopyPlan>& plans) {
+  const bool is_one_work = std::ranges::all_of(plans, [&](const CopyPlan& plan) {
+    return go_the_same_way(plan, plans.front()) && !plan.from_pageable() &&
+           !blocks(plan, Blocking::kNo);
+  });
+  if (is_one_work && !plans.empty()) {
+    std::uint64_t bytes = 0;
+    for (const CopyPlan& plan : plans) bytes += plan.bytes();
+    return stream.submit(work_of(stream.context(), plans.front(), bytes), [plans] {
+      for (const CopyPlan& plan : plans) plan.move();
+    });
+  }
+  for (const CopyPlan& plan : plans) {
+    if (const Status status = copy(stream, plan, Blocking::kNo); status != Status::kOk) {
+      return status;
+    }
+  }
+  return Status::kOk;
 }
 
 Status synchronize(Stream& stream) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "cuda_shim/entry/call.hpp"
 #include "cuda_shim/memory/memory.hpp"
@@ -34,6 +35,8 @@ enum class Blocking { kNo, kYes };
 // In stream order. Host memory that is not pinned makes any copy to it block, and any copy from it
 // read before the call returns. Copies within devices never block.
 Status copy(Stream& stream, const CopyPlan& plan, Blocking blocking);
+// In stream order, as one piece of work where they go the same way between pinned or device memory.
+Status copy_batch(Stream& stream, const std::vector<CopyPlan>& plans);
 Status fill(Stream& stream, const FillPlan& plan);
 
 // Wait as the program asks to; pools give back then what they hold beyond their threshold.

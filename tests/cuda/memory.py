@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 MIB = 1 << 20
 DEVICE = 1  # CU_MEM_LOCATION_TYPE_DEVICE
@@ -49,6 +50,38 @@ def with_mappings():
     call("cuMemRelease", physical)
     again = cuda.cuMemRelease(physical)
     return {"granularity": granularity, "seen": seen, "release_again": again}
+
+
+def with_batches():
+    """Blocks to the host and back in one call each, and how long a large batch takes."""
+    count, size = 4, MIB
+    host = out("cuMemHostAlloc", ctypes.c_size_t(count * size), 0, kind=ctypes.c_void_p).value
+    device = out("cuMemAlloc_v2", ctypes.c_size_t(count * size)).value
+    array = u64 * count
+    sizes = array(*[4] * count)
+    on_host = array(*(host + i * size for i in range(count)))
+    on_device = array(*(device + i * size for i in range(count)))
+    ctypes.memmove(host, bytes(range(1, 5)), 4)
+    ctypes.memmove(host + 3 * size, bytes(range(5, 9)), 4)
+    batch = (u64(count), None, None, u64(0), None)
+    call("cuMemcpyBatchAsync_v2", on_device, on_host, sizes, *batch)
+    call("cuStreamSynchronize", None)
+    there = [read(device), read(device + 3 * size)]
+    call("cuMemsetD8_v2", u64(device), ctypes.c_ubyte(9), u64(4))
+    call(
+        "cuMemcpyBatchAsync", on_host, on_device, sizes, u64(count), None, None, u64(0), None, None
+    )
+    call("cuStreamSynchronize", None)
+    back = list(ctypes.string_at(host, 4))
+    durations_ns = []
+    for part in (1, count):
+        begin = time.monotonic_ns()
+        whole = array(*[part * size // count] * count)
+        call("cuMemcpyBatchAsync_v2", on_device, on_host, whole, *batch)
+        call("cuStreamSynchronize", None)
+        durations_ns.append(time.monotonic_ns() - begin)
+    empty = cuda.cuMemcpyBatchAsync_v2(on_device, on_host, sizes, u64(0), None, None, u64(0), None)
+    return {"there": there, "back": back, "durations_ns": durations_ns, "empty": empty}
 
 
 def with_pools():
@@ -117,6 +150,7 @@ def main():
         json.dumps(
             {
                 "mappings": with_mappings(),
+                "batches": with_batches(),
                 "pools": with_pools(),
                 "pointers": with_pointers(),
                 "ipc": with_ipc(),
