@@ -283,3 +283,26 @@ def test_versions_words_memory_and_registration(warpserve: Warpserve) -> None:
 
 def test_memory_does_not_grow_with_operations(warpserve: Warpserve) -> None:
     assert max(run(warpserve, "many", 2)) < 8 * 1024
+
+
+# Ghost ranks
+
+GHOSTS = CLIENT.with_name("ghosts.py")
+
+
+def test_ghost_ranks_take_part_as_real_ones_do(warpserve: Warpserve) -> None:
+    """One process stands for eight that do the same: the times are those of eight processes."""
+    done = warpserve.run(
+        [sys.executable, GHOSTS, "8"],
+        options=["--gpu", "h100-sxm:8"],
+        env={"WARPSERVE_CUDA": "13", "WARPSERVE_GHOST_RANKS": "1"},
+    )
+    assert done.exit_code == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["ncclAllReduce"] == [[8.0, 16.0], SMALL_ALL_REDUCE[8]]
+    assert found["large"][0] == [8.0, 16.0]
+    assert found["large"][1] > SMALL_ALL_REDUCE[8]
+    assert found["split"] == 8
+    assert found["gathered"] == [7.0] * 8
+    assert found["send"] != 0
+    assert "ghost ranks can't send and receive" in found["send_error"]

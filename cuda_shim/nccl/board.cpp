@@ -97,16 +97,31 @@ void Board::join(std::int32_t rank, std::int32_t ranks, std::int32_t device) {
           "memory that ranks share can't be enlarged");
   mapping_ = Mapping(file_.get(), bytes, true);
   ranks_ = ranks;
-  RankEntry& own = this->rank(rank);
-  require(own.state.compare_exchange(static_cast<std::uint32_t>(RankState::kAbsent),
-                                     static_cast<std::uint32_t>(RankState::kJoining)),
-          Outcome::kInvalidUsage, "two ranks of a communicator have the same number");
-  own.device = device;
-  own.allows_in_network_reduction = allows_in_network_reduction() ? 1 : 0;
-  own.process = Endpoint::get().address();
+  RankEntry& own = take(rank, device);
   roll_ = RollPlace(roll_number(), rank);
   own.state.store(static_cast<std::uint32_t>(RankState::kJoined));
   header().joined.fetch_add(1);
+}
+
+void Board::add_ghosts(std::int32_t rank) {
+  for (std::int32_t ghost = 0; ghost < ranks_; ++ghost) {
+    if (ghost == rank) continue;
+    RankEntry& entry = take(ghost, this->rank(rank).device - rank + ghost);
+    entry.read.store(~std::uint64_t{0});  // it reads nothing that would have to stay
+    entry.state.store(static_cast<std::uint32_t>(RankState::kJoined));
+    header().joined.fetch_add(1);
+  }
+}
+
+RankEntry& Board::take(std::int32_t rank, std::int32_t device) const {
+  RankEntry& entry = this->rank(rank);
+  require(entry.state.compare_exchange(static_cast<std::uint32_t>(RankState::kAbsent),
+                                       static_cast<std::uint32_t>(RankState::kJoining)),
+          Outcome::kInvalidUsage, "two ranks of a communicator have the same number");
+  entry.device = device;
+  entry.allows_in_network_reduction = allows_in_network_reduction() ? 1 : 0;
+  entry.process = Endpoint::get().address();
+  return entry;
 }
 
 // Opened by the first to join.

@@ -91,6 +91,8 @@ class Board {
   // Takes part as that rank. Throws NcclFailure where the ranks do not agree on their number, or
   // the rank is taken.
   void join(std::int32_t rank, std::int32_t ranks, std::int32_t device);
+  // All other ranks join, as ghosts of this one.
+  void add_ghosts(std::int32_t rank);
   bool complete() const { return header().joined.load() == static_cast<std::uint32_t>(ranks_); }
   std::int32_t ranks() const { return ranks_; }
 
@@ -115,6 +117,7 @@ class Board {
 
   Board(FileDescriptor file, const BoardAddress& address);
   Header& header() const;
+  RankEntry& take(std::int32_t rank, std::int32_t device) const;
   std::uint32_t roll_number();
 
   const FileDescriptor file_;

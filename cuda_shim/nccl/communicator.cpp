@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -64,7 +65,12 @@ std::byte* Staged::data() const {
 
 Communicator::Communicator(const Machine& machine, SessionClock& clock, int ordinal, int device,
                            bool blocking)
-    : machine_(machine), clock_(clock), ordinal_(ordinal), device_(device), blocking_(blocking) {}
+    : machine_(machine),
+      clock_(clock),
+      ordinal_(ordinal),
+      device_(device),
+      blocking_(blocking),
+      others_are_ghosts_(other_ranks_are_ghosts()) {}
 
 // --- Making it ----------------------------------------------------------------------------------
 
@@ -78,6 +84,7 @@ void Communicator::join(std::shared_ptr<Board> board, int rank, int ranks) {
   receives_.resize(index(ranks));
   board_ = std::move(board);
   board_->join(rank, ranks, device_);
+  if (others_are_ghosts_) board_->add_ghosts(rank);
   if (!board_->complete()) return;
   find_peers();
   ring_others();
@@ -267,15 +274,18 @@ Post Communicator::post_of(Arrival& arrival, std::uint64_t load_bytes, VirtualTi
 
 void Communicator::post_collective(Arrival arrival, VirtualTime instant) {
   arrival.number = ++collectives_;
-  board_->rank(rank_).collectives[parity(arrival.number)] = post_of(arrival, 0, instant);
+  const Post post = post_of(arrival, 0, instant);
+  const std::vector<int> posted = posted_ranks();
+  for (const int rank : posted) board_->rank(rank).collectives[parity(arrival.number)] = post;
   board_->roll().come_to(1 + arrival.number, name_of(arrival.call.signature.operation));
   const auto all = arrival.number * static_cast<std::uint64_t>(ranks_);
   collective_.emplace(std::move(arrival));
-  if (board_->collectives().fetch_add(1) + 1 == all) ring_others();
+  if (board_->collectives().fetch_add(posted.size()) + posted.size() == all) ring_others();
 }
 
 void Communicator::post_message(Arrival arrival, std::uint64_t load_bytes, VirtualTime instant) {
   const int peer = arrival.call.peer;
+  if (peer != rank_) require_no_ghosts("send and receive");
   if (arrival.call.signature.operation == Operation::kSend) {
     Channel& channel = board_->channel(rank_, peer);
     arrival.number = ++sends_[index(peer)];
@@ -476,6 +486,18 @@ void Communicator::ring_others() const {
   }
 }
 
+std::vector<int> Communicator::posted_ranks() const {
+  if (!others_are_ghosts_) return {rank_};
+  std::vector<int> all(index(ranks_));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+void Communicator::require_no_ghosts(const char* what) const {
+  require(!others_are_ghosts_, Outcome::kInvalidUsage,
+          std::string("ghost ranks can't ") + what + ": run all ranks (WARPSERVE_GHOST_RANKS=0)");
+}
+
 // --- Reductions ---------------------------------------------------------------------------------
 
 std::uint32_t Communicator::add_reduction(DataType type, Factor factor) {
@@ -508,11 +530,15 @@ std::uint64_t Communicator::post_split(int color, int key) {
           "a communicator can't be split twice in one group");
   split_board_ = Board::create();
   const std::uint64_t number = ++splits_;
-  board_->rank(rank_).splits[parity(number)] = {
-      .number = number, .color = color, .key = key, .board = split_board_->address()};
-  if (board_->splits().fetch_add(1) + 1 == number * static_cast<std::uint64_t>(ranks_)) {
-    ring_others();
+  const std::vector<int> posted = posted_ranks();
+  for (const int rank : posted) {
+    board_->rank(rank).splits[parity(number)] = {.number = number,
+                                                 .color = color,
+                                                 .key = key - rank_ + rank,
+                                                 .board = split_board_->address()};
   }
+  const auto all = number * static_cast<std::uint64_t>(ranks_);
+  if (board_->splits().fetch_add(posted.size()) + posted.size() == all) ring_others();
   return number;
 }
 
@@ -549,6 +575,7 @@ Communicator::Place Communicator::await_split(std::uint64_t number) {
 
 std::uint64_t Communicator::post_shrink(const std::vector<int>& excluded) {
   const std::lock_guard lock(mutex_);
+  require_no_ghosts("shrink a communicator");
   const std::uint64_t number = ++shrinks_;
   if (first_left(ranks_, excluded) != rank_) return number;
   shrink_board_ = Board::create();

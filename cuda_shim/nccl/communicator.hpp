@@ -142,6 +142,9 @@ class Communicator final : public Listener, public std::enable_shared_from_this<
   std::string who_is(int rank) const;
   void fail(Outcome result, const std::string& message);
   void ring_others() const;
+  // For which ranks this one posts: its own, and those of its ghosts.
+  std::vector<int> posted_ranks() const;
+  void require_no_ghosts(const char* what) const;
   std::vector<Ended> end_now();
   // Whether all others are done with what this rank has staged.
   bool nobody_reads() const;
@@ -151,6 +154,7 @@ class Communicator final : public Listener, public std::enable_shared_from_this<
   const int ordinal_;
   const int device_;
   const bool blocking_;
+  const bool others_are_ghosts_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

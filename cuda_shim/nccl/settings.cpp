@@ -17,15 +17,19 @@ constexpr const char* kIgnored[] = {"NCCL_ALGO",          "NCCL_PROTO",       "N
                                     "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS",    "NCCL_MAX_CTAS",
                                     "NCCL_NTHREADS",      "NCCL_BUFFSIZE",    "NCCL_CTA_POLICY"};
 
-bool is_off(const char* variable) {
+bool is(const char* variable, std::string_view expected) {
   const char* const value = std::getenv(variable);
-  return value != nullptr && std::string_view(value) == "0";
+  return value != nullptr && value == expected;
 }
 
 }  // namespace
 
 bool allows_in_network_reduction() {
-  return !is_off("NCCL_NVLS_ENABLE") && !is_off("NCCL_CUMEM_ENABLE");
+  return !is("NCCL_NVLS_ENABLE", "0") && !is("NCCL_CUMEM_ENABLE", "0");
+}
+
+bool other_ranks_are_ghosts() {
+  return is("WARPSERVE_GHOST_RANKS", "1");
 }
 
 void warn_of_ignored_settings() {
