@@ -17,7 +17,8 @@ extern "C" {
 int ws_gpu_enqueue(void* stream, int64_t duration_ns);
 
 /* The virtual time, in ns of the session, at which an event (cudaEvent_t or CUevent, with timing)
- * was reached. cudaErrorNotReady (600) before that. */
+ * was or will be reached. cudaErrorNotReady (600) as long as that depends on others: a collective's
+ * ranks, a host function. */
 int ws_gpu_event_instant(void* event, int64_t* instant_ns);
 
 /* What this thread allocates until the matching end is memory that the CPU can read and write, and

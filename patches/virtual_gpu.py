@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+_NOT_READY = 600  # cudaErrorNotReady
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "ws_gpu_enqueue": (ctypes.c_void_p, ctypes.c_int64),
     "ws_gpu_event_instant": (ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64)),
@@ -29,13 +30,15 @@ def enqueue(stream: int, duration_ns: int, what: str = "ws_gpu_enqueue") -> None
         raise RuntimeError(f"{what}: CUDA error {error}")
 
 
-def instant_of(event: int) -> int:
-    """When an event (a cudaEvent_t) was reached, on this process' CLOCK_MONOTONIC, in ns.
+def instant_of(event: int) -> int | None:
+    """When an event (a cudaEvent_t) is reached, on this process' CLOCK_MONOTONIC, in ns.
 
-    Raises RuntimeError where it was not.
+    None as long as that depends on others.
     """
     instant_ns = ctypes.c_int64()
     error = _library_function("ws_gpu_event_instant")(event, ctypes.byref(instant_ns))
+    if error == _NOT_READY:
+        return None
     if error != 0:
         raise RuntimeError(f"ws_gpu_event_instant: CUDA error {error}")
     return instant_ns.value + _monotonic_base_ns()

@@ -36,7 +36,11 @@ Status Event::elapsed(Event& start, Event& end, VirtualDuration& elapsed) {
 
 Status Event::instant(VirtualTime& instant) const {
   if (const Status status = check_recorded(); status != Status::kOk) return status;
-  return timestamp(clock_.now(), instant);
+  const std::lock_guard lock(mutex_);
+  const std::optional<VirtualTime> known = completion_.instant();
+  if (!known) return Status::kNotReady;
+  instant = *known;
+  return Status::kOk;
 }
 
 void Event::set(const Completion& completion) {

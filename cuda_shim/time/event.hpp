@@ -59,7 +59,8 @@ class Event {
   // kNotReady where both were and either is still to come.
   static Status elapsed(Event& start, Event& end, VirtualDuration& elapsed);
 
-  // When it was reached. kInvalidHandle and kNotReady as above.
+  // When it was or will be reached. kInvalidHandle as above; kNotReady as long as that depends on
+  // others.
   Status instant(VirtualTime& instant) const;
 
   // What a recording stream or graph sets.

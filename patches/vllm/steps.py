@@ -24,34 +24,39 @@ class _Step(NamedTuple):
 
 
 class StepStream:
-    """One step after the other, each as long as predicted, and logged when it has ended."""
+    """One step after the other, each as long as predicted, logged as soon as its times are known.
+
+    They are known at once, but where they depend on other processes: a pipeline stage's.
+    """
 
     def __init__(self, log: StepLog) -> None:
         self._log = log
-        self._running: deque[_Step] = deque()
+        self._unlogged: deque[_Step] = deque()
         self._lock = threading.Lock()
 
     def run(self, batch: Batch, request_ids: list[str], prediction: Prediction) -> None:
         """Returns at once: the step begins and ends on the current stream."""
-        self.log_ended()
         begin = _recorded()
         enqueue(torch.cuda.current_stream().cuda_stream, prediction.duration_ns)
         with self._lock:
-            self._running.append(_Step(batch, request_ids, prediction, begin, _recorded()))
+            self._unlogged.append(_Step(batch, request_ids, prediction, begin, _recorded()))
+        self.log_known()
 
     def wait(self, duration_ns: int) -> None:
         """Nothing happens on the stream for as long."""
         enqueue(torch.cuda.current_stream().cuda_stream, duration_ns)
 
-    def log_ended(self) -> None:
+    def log_known(self) -> None:
         """May be called from any thread."""
         with self._lock:
-            while self._running and self._running[0].end.query():
-                step = self._running.popleft()
-                begin_ns, end_ns = (
-                    instant_of(event.cuda_event) for event in (step.begin, step.end)
-                )
+            while self._unlogged:
+                step = self._unlogged[0]
+                begin_ns = instant_of(step.begin.cuda_event)
+                end_ns = instant_of(step.end.cuda_event)
+                if begin_ns is None or end_ns is None:
+                    return
                 self._log.write(step.batch, step.request_ids, step.prediction, begin_ns, end_ns)
+                self._unlogged.popleft()
 
 
 class VirtualOutput(AsyncModelRunnerOutput):  # type: ignore[misc]
@@ -65,7 +70,7 @@ class VirtualOutput(AsyncModelRunnerOutput):  # type: ignore[misc]
 
     def get_output(self) -> Any:
         self._end.synchronize()
-        self._steps.log_ended()
+        self._steps.log_known()
         return self._output
 
 

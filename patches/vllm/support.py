@@ -10,7 +10,7 @@ _CONNECTORS = ("OffloadingConnector",)
 
 def require_supported(config: Any) -> None:
     """``config``: a VllmConfig. Raises NotImplementedError, naming all that is in the way."""
-    found = [message for is_used, message in _CHECKS if is_used(config)]
+    found = [message for is_used, message in REFUSALS if is_used(config)]
     if found:
         raise NotImplementedError("warpserve cannot run vLLM with " + "; nor with ".join(found))
 
@@ -19,7 +19,7 @@ def _is_lock_step(config: Any) -> bool:
     return bool(config.parallel_config.data_parallel_size > 1 and config.model_config.is_moe)
 
 
-_CHECKS = (
+REFUSALS = (
     (
         lambda c: _is_lock_step(c) and c.parallel_config.pipeline_parallel_size > 1,
         "both data and pipeline parallelism of a mixture of experts",
