@@ -494,8 +494,9 @@ std::vector<int> Communicator::posted_ranks() const {
 }
 
 void Communicator::require_no_ghosts(const char* what) const {
-  require(!others_are_ghosts_, Outcome::kInvalidUsage,
-          std::string("ghost ranks can't ") + what + ": run all ranks (WARPSERVE_GHOST_RANKS=0)");
+  if (!others_are_ghosts_) return;
+  throw NcclFailure(Outcome::kInvalidUsage, std::string("ghost ranks can't ") + what +
+                                                ": run all ranks (WARPSERVE_GHOST_RANKS=0)");
 }
 
 // --- Reductions ---------------------------------------------------------------------------------
