@@ -46,7 +46,7 @@ class Served:
     clock: Clock
     requests: list[RequestResult]
     wall_s: float
-    """From when the server is ready for this client to the client's end."""
+    """From the client's first step, one of its trial request, to its end."""
 
     def percentiles_ms(self, metric: str) -> list[float]:
         values_s = [getattr(request, f"{metric}_s") for request in self.requests]
@@ -59,9 +59,10 @@ def main() -> None:
     served = []
     for step_ms in options.steps_ms:
         for clock in (Clock.SLEEP, Clock.EXACT, Clock.LIVE):
-            for run in serve(step_ms, clock, options.rates, options.requests):
-                served.append(run)
-                print(step_ms, clock.value, run.rate, f"{run.wall_s:.1f} s", flush=True)
+            with TemporaryDirectory() as folder:
+                for run in serve(step_ms, clock, options.rates, options.requests, Path(folder)):
+                    served.append(run)
+                    print(step_ms, clock.value, run.rate, f"{run.wall_s:.1f} s", flush=True)
     (RESULTS / "ablation.md").write_text(page(served, options.requests))
     draw(served).savefig(RESULTS / "ablation.svg", metadata={"Date": None})
 
@@ -74,7 +75,9 @@ def read_options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def serve(step_ms: int, clock: Clock, rates: list[float], requests: int) -> Iterator[Served]:
+def serve(
+    step_ms: int, clock: Clock, rates: list[float], requests: int, folder: Path
+) -> Iterator[Served]:
     """One engine, and a client for each rate."""
     config = RunConfig(
         model="llama-3.1-8b",
@@ -85,29 +88,34 @@ def serve(step_ms: int, clock: Clock, rates: list[float], requests: int) -> Iter
         engine_flags=("--no-enable-prefix-caching",),  # each client sends the same prompts
     )
     launch = EngineLaunch(config)
-    with TemporaryDirectory() as name, launch.started(Path(name) / "engine.log") as engine:
+    steps = folder / "steps"
+    with launch.started(folder / "engine.log", steps) as engine:
         for rate in rates:
-            folder = RunFolder.create(Path(name) / f"{rate:g}")
+            run = RunFolder.create(folder / f"{rate:g}")
             of_rate = config.model_copy(update={"rate": rate})
-            wall_s = run_client(of_rate, launch, engine, folder)
-            found = results.read_vllm_results(folder.client_result)
+            wall_s = run_client(of_rate, launch, engine, run, steps)
+            found = results.read_vllm_results(run.client_result)
             yield Served(step_ms, rate, clock, found, wall_s)
 
 
 def run_client(
-    config: RunConfig, launch: EngineLaunch, engine: RunningEngine, folder: RunFolder
+    config: RunConfig, launch: EngineLaunch, engine: RunningEngine, folder: RunFolder, steps: Path
 ) -> float:
-    """Host time from when the server is ready to the client's end."""
+    """Host time from the client's first step to its end."""
     lengths = lengths_of(config.workload, config.num_requests)
     write_prompts(folder.prompts, lengths, launch.model.tokenizer(), config.seed)
     client = engine.spawn(clients.command_of(config, launch, folder), folder.client_log)
-    begin_s = time.monotonic()
+    begin_s, earlier_bytes = time.monotonic(), size_bytes(steps)
     while (exited := engine.wait(0.05)) is None or exited.pid != client:
-        if b"Initial test run completed" not in folder.client_log.read_bytes():
+        if size_bytes(steps) == earlier_bytes:
             begin_s = time.monotonic()
     if exited.exit_code != 0:
         raise RunError(folder.client_log.read_text(errors="replace")[-2_000:])
     return time.monotonic() - begin_s
+
+
+def size_bytes(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.iterdir())
 
 
 def page(served: list[Served], requests: int) -> str:
@@ -135,7 +143,7 @@ vLLM 0.24.0 with Llama-3.1-8B, each batch of which takes the same time; {request
 ShareGPT's lengths, Poisson arrivals, tokens streamed to `vllm bench serve`. Errors are relative to
 the clock `sleep` in the same run, which waits as long as a GPU would. `exact` does not count the
 host's own time, which `sleep` and `live` do: its error is the host's share. The speed-up is that of
-wall time, from when the server is ready to the end of the client.
+wall time, from the client's first step (of its trial request) to its end.
 
 Bars: `live` under {LIVE_BAR:.0%} everywhere (worst here: {worst:.1%}); speed-up of `exact` on two
 idle cores {bars} with 1 request a second, half of that with 4.
