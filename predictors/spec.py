@@ -11,6 +11,7 @@ from warpserve.predictors.aiconfigurator.client import aiconfigurator
 from warpserve.predictors.analytic.predictor import analytic
 from warpserve.predictors.constant import Constant
 from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.hardware import Hardware
 from warpserve.predictors.predictor import Explaining, PredictorError
 
 SESSION_PREDICTOR = "WARPSERVE_PREDICTOR"
@@ -33,6 +34,18 @@ def read_spec(spec: str) -> MakePredictor:
     if read is None:
         raise PredictorError(f"no predictor {kind!r}; there are: {', '.join(_KINDS)}")
     return read(argument)
+
+
+def check_spec(spec: str, hardware: Hardware | None) -> None:
+    """Raises PredictorError for what can be known to fail before a session begins.
+
+    For warpserve's own Python. ``hardware``: what the session's members will see, if anything.
+    """
+    read_spec(spec)
+    if spec.partition(":")[0] == "aiconfigurator" and hardware is not None:
+        from warpserve.predictors.aiconfigurator.tables import system_of
+
+        system_of(hardware)
 
 
 def predictor_of_session(deployment: Deployment) -> Explaining:

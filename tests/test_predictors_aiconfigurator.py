@@ -19,6 +19,7 @@ from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.composed import Composed
 from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.predictor import PredictorError, Provenance
+from warpserve.predictors.spec import check_spec
 
 pytest.importorskip("aiconfigurator_core")
 
@@ -206,11 +207,25 @@ def test_what_there_are_no_tables_of_is_named(
         tables.build_table(deployment(model, hardware=hardware_of(gpu), **changes))
 
 
+def test_a_session_that_would_find_no_tables_does_not_begin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    check_spec("aiconfigurator:host=1ms", hardware_of("h200"))
+    check_spec("aiconfigurator", None)
+    check_spec("analytic", hardware_of("rtx-4090"))
+    with pytest.raises(PredictorError, match="rtx-4090"):
+        check_spec("aiconfigurator", hardware_of("rtx-4090"))
+    monkeypatch.setattr(tables, "_PACKAGE", "no-such-package")
+    with pytest.raises(PredictorError, match="pip install"):
+        check_spec("aiconfigurator", hardware_of("h200"))
+
+
 @pytest.mark.parametrize(
     ("gpu", "changes", "said"),
     [
         ("l40s:2", {"tensor_parallel": 2}, "collectives"),
         ("a100-80", {}, "45 %"),
+        ("h100-sxm", {"weights": "fp8_block"}, "launch by the host"),
         ("h100-sxm", {"engine_version": "0.33.0"}, "stand in for vllm 0.33.0"),
     ],
 )

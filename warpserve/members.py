@@ -15,7 +15,7 @@ from warpserve.predictors.aiconfigurator.client import python_environment
 from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.hardware import hardware_environment
 from warpserve.predictors.predictor import PredictorError
-from warpserve.predictors.spec import SESSION_PREDICTOR, read_spec
+from warpserve.predictors.spec import SESSION_PREDICTOR, check_spec
 from warpserve.timekeeper.cli import MemberOptions
 
 
@@ -25,7 +25,7 @@ def prepare_members(asked: MemberOptions, command: Sequence[str]) -> None:
     To be called before the session begins. Raises WarpserveError where it can't be done.
     """
     if asked.predictor is not None:
-        _check_predictor(asked.predictor)
+        _check_predictor(asked.predictor, asked.gpu)
     if asked.acceptance is not None:
         _check_acceptance(asked.acceptance)
     if asked.gpu is not None:
@@ -62,8 +62,8 @@ def _check_acceptance(rates: str) -> None:
         raise SessionError(f"--acceptance: {error}") from None
 
 
-def _check_predictor(spec: str) -> None:
+def _check_predictor(spec: str, gpu: str | None) -> None:
     try:
-        read_spec(spec)
+        check_spec(spec, None if gpu is None else hardware_of(gpu))
     except PredictorError as error:
         raise SessionError(f"--predictor {spec}: {error}") from None

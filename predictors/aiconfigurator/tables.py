@@ -24,6 +24,7 @@ from typing import Any
 from warpserve.cache import cache_folder
 from warpserve.predictors.aiconfigurator.step_table import Limits, Operator, StepTable
 from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.hardware import Hardware
 from warpserve.predictors.mixed import decode_factor
 from warpserve.predictors.model_shape import LatentAttention, model_shape
 from warpserve.predictors.predictor import PredictorError
@@ -115,7 +116,7 @@ def cached_table(deployment: Deployment, cache: Path) -> str:
 
 def build_table(deployment: Deployment) -> StepTable:
     """Takes some seconds. Raises PredictorError for what the package has no tables of."""
-    system = _system(deployment)
+    system = system_of(deployment.hardware)
     tables_version = _tables_version(deployment, system)
     with tempfile.TemporaryDirectory() as folder, _own_errors():
         (Path(folder) / "config.json").write_text(json.dumps(dict(deployment.config)))
@@ -307,8 +308,10 @@ def _is_logits(name: str) -> bool:
     return name.endswith("logits_gemm")
 
 
-def _system(deployment: Deployment) -> str:
-    kind = deployment.hardware.kind
+def system_of(hardware: Hardware) -> str:
+    """The package's name for a GPU. Raises PredictorError where it is not installed or has none."""
+    _package_version()
+    kind = hardware.kind
     if kind not in _SYSTEMS:
         raise PredictorError(
             f"aiconfigurator has no tables of {kind}; it has them of {', '.join(_SYSTEMS)}. "
@@ -369,6 +372,11 @@ def _known_holes(deployment: Deployment, tables: str) -> Iterator[str]:
         yield f"tables of {tables} stand in for {deployment.engine} {deployment.engine_version}"
     if kind == "l40s" and deployment.tensor_parallel > 1:
         yield "l40s: collectives over PCIe were measured with older engines only"
+    if weights_of(deployment.config, deployment.weights).dense.name == "fp8_block":
+        yield (
+            "matrices in fp8_block were timed with their launch by the host: each takes tens to "
+            "hundreds of us however small it is, so steps of a few tokens come out too long"
+        )
     if kind == "a100-80":
         yield "a100-80: tables of an old engine; TTFT has been reported to be some 45 % off"
 
