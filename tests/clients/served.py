@@ -2,7 +2,7 @@
 
 ``served.py PLAN``: PLAN is a JSON file with ``server`` (a command), ``ready`` (a URL that answers
 when it serves), ``clients`` (commands by name) and ``logs`` (a folder for what each prints). Prints
-the clients' exit codes, by name; ends with that of the server where it never served.
+the exit codes by name, with that of the ``server``, which is its own where that never served.
 """
 
 import json
@@ -37,5 +37,4 @@ for name, command in plan["clients"].items():
     exit_codes[name] = subprocess.call(command, stdout=log(name), stderr=subprocess.STDOUT)
     time.sleep(1)
 server.send_signal(signal.SIGTERM)
-server.wait()
-print(json.dumps(exit_codes))
+print(json.dumps({**exit_codes, "server": server.wait()}))

@@ -53,7 +53,7 @@ class Served:
     folder: Path
     outcome: Outcome
     exit_codes: dict[str, int]
-    """Of the clients, by name; none where the server never served."""
+    """Of the clients and the ``server``, by name; none where it never served."""
 
     def log(self, name: str) -> str:
         """What a client printed, or the ``server``."""

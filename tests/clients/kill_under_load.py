@@ -1,0 +1,40 @@
+"""Kills one of a session's processes while a client waits for answers.
+
+``kill_under_load.py URL VICTIM COMMAND…``: starts COMMAND, a client; once the server runs requests
+of it, kills VICTIM: the ``client``, or the engine's worker that logs its steps to that folder.
+Prints how many requests the server runs a second later, null where it answers no more.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+url, victim, *command = sys.argv[1:]
+
+
+def running():
+    try:
+        metrics = urllib.request.urlopen(f"{url}/metrics").read().decode()
+    except OSError:
+        return None
+    return float(re.search(r"^vllm:num_requests_running\{.*\} (\S+)$", metrics, re.MULTILINE)[1])
+
+
+def worker(step_log):
+    (log,) = step_log.glob("steps-*.jsonl")
+    return int(log.stem.partition("-")[2])
+
+
+client = subprocess.Popen(command)
+while not running():
+    time.sleep(0.05)
+os.kill(client.pid if victim == "client" else worker(Path(victim)), signal.SIGKILL)
+client.wait()
+time.sleep(1)
+print(json.dumps({"client": client.returncode, "running": running()}))

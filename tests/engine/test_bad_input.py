@@ -1,0 +1,165 @@
+"""What no run can be made of, and who dies in one: the engine's own error where it has one."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.engine.pressure import Pressure
+from tests.engine.sessions import LIMIT_S, MODEL, free_port, on_gpu, vllm_bin
+from tests.harness import Warpserve
+from warpserve.bench.run_folder import RunFolder
+from warpserve.cli import app
+
+HEADER = "arrival_time_ns,input_toks,output_toks\n"
+
+
+# --- before anything starts ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--rate=0"], "rate: Input should be greater than 0, not 0.0"),
+        (["--rate=-4"], "rate: Input should be greater than 0, not -4.0"),
+        (["--rate=nan"], "rate: Input should be greater than 0, not nan"),
+        (["--num-requests=0"], "num_requests: Input should be greater than or equal to 1"),
+        (["--max-concurrency=0"], "max_concurrency: Input should be greater than or equal to 1"),
+        (["--predictor=constant:-1ms"], "--predictor constant:-1ms"),
+    ],
+)
+def test_an_experiment_without_sense(tmp_path: Path, options: list[str], complaint: str) -> None:
+    assert refused(tmp_path, *options).count(complaint) == 1
+
+
+@pytest.mark.parametrize(
+    ("trace", "complaint"),
+    [
+        ("", "the columns must be arrival_time_ns, input_toks, output_toks"),
+        (HEADER, "has no requests"),
+        (f"{HEADER}0,100\n", "line 2"),
+        (f"{HEADER}0,100,10\n5,-100,10\n", "line 3"),
+    ],
+)
+def test_a_trace_that_is_empty_or_broken(tmp_path: Path, trace: str, complaint: str) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text(trace)
+    printed = refused(tmp_path, f"--workload={path}")
+    assert str(path) in printed
+    assert complaint in printed
+
+
+def refused(tmp_path: Path, *options: str) -> str:
+    """What `warpserve bench` says; it has started nothing and left nothing."""
+    run = ["bench", "--model=llama-3.1-8b", "--gpu=h100-sxm", f"--out={tmp_path / 'run'}"]
+    if not any(option.startswith("--predictor") for option in options):
+        run.append("--predictor=constant:10ms")
+    outcome = CliRunner().invoke(app, [*run, *options])
+    assert outcome.exit_code == 2, outcome.output
+    assert not (tmp_path / "run").exists()
+    return outcome.output
+
+
+# --- the engine's own errors --------------------------------------------------------------------
+
+
+def refused_by_the_engine(warpserve: Warpserve, tmp_path: Path, *flags: str) -> str:
+    """What `vllm serve` prints, which is to fail."""
+    command = [str(vllm_bin() / "vllm"), "serve", MODEL, "--host=127.0.0.1", *flags]
+    options = on_gpu(tmp_path / "steps", predictor="constant:10ms")
+    outcome = warpserve.run(command, options=options, limit_s=LIMIT_S)
+    printed = outcome.stdout + outcome.stderr
+    assert outcome.exit_code == 1, printed
+    return printed
+
+
+def test_more_ranks_than_gpus(warpserve: Warpserve, tmp_path: Path) -> None:
+    printed = refused_by_the_engine(warpserve, tmp_path, "--tensor-parallel-size=4")
+    assert "World size (4) is larger than the number of available GPUs (1)" in printed
+
+
+def test_a_port_in_use(warpserve: Warpserve, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        printed = refused_by_the_engine(warpserve, tmp_path, f"--port={port}")
+    assert "Address already in use" in printed
+
+
+def test_a_kv_cache_too_small_for_the_longest_prompt(warpserve: Warpserve, tmp_path: Path) -> None:
+    flags = ("--max-model-len=8192", "--num-gpu-blocks-override=64", f"--port={free_port()}")
+    printed = refused_by_the_engine(warpserve, tmp_path, *flags)
+    assert "the estimated maximum model length is 10" in printed
+
+
+# --- who dies in mid-run ------------------------------------------------------------------------
+
+
+def test_a_killed_client_leaves_the_server_free(pressure: Pressure) -> None:
+    assert json.loads(pressure.served.log("killed_client")) == {"client": -9, "running": 0}
+    assert "was killed by signal 9 (Killed)" in pressure.served.outcome.stderr
+
+
+def test_a_killed_engine_core_is_told_to_all_clients(pressure: Pressure) -> None:
+    load = pressure.load("killed_core")
+    assert set(load.statuses) == {500}
+    message = load.answers[0]["answer"]["error"]["message"]
+    assert message.startswith("EngineCore encountered an issue")
+
+
+def test_a_killed_engine_core_ends_its_server(pressure: Pressure) -> None:
+    assert json.loads(pressure.served.log("killed_core")) == {"client": 0, "running": None}
+    assert "EngineDeadError" in pressure.served.log("server")
+    assert "server" in pressure.served.exit_codes
+
+
+STAND_IN = """#!{python}
+# In place of an engine: its server runs until it is killed, its client kills.
+import os, pathlib, signal, sys, time
+
+here = pathlib.Path(__file__).parent
+if sys.argv[1] == "serve":
+    (here / "server.pid.new").write_text(str(os.getpid()))
+    (here / "server.pid.new").rename(here / "server.pid")
+    print("serving", flush=True)
+    time.sleep(1e9)
+while not (here / "server.pid").exists():
+    time.sleep(0.01)
+print("sending", flush=True)
+server = int((here / "server.pid").read_text())
+os.kill({{"client": os.getpid(), "server": server}}["{victim}"], signal.SIGKILL)
+time.sleep(1e9)
+"""
+
+
+@pytest.mark.parametrize(
+    ("victim", "complaint"),
+    [
+        ("client", "the client failed (exit code -9): see {folder}/client.log"),
+        ("server", "the engine ended in mid-run (exit code -9): see {folder}/engine.log"),
+    ],
+)
+def test_a_benchmark_in_which_one_is_killed_keeps_its_folder(
+    warpserve: Warpserve, tmp_path: Path, victim: str, complaint: str
+) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "python").symlink_to(sys.executable)
+    stand_in = programs / "vllm"
+    stand_in.write_text(STAND_IN.format(python=sys.executable, victim=victim))
+    stand_in.chmod(0o755)
+    folder = RunFolder(tmp_path / "run")
+    outcome = warpserve.cli(
+        "bench", "--model=llama-3.1-8b", "--gpu=h100-sxm", "--predictor=constant:10ms",
+        f"--engine-python={programs / 'python'}", f"--out={folder.path}",
+    )  # fmt: skip
+    assert outcome.exit_code == 2
+    assert complaint.format(folder=folder.path) in outcome.stderr
+    assert folder.engine_log.read_text() == "serving\n"
+    assert folder.client_log.read_text() == "sending\n"
+    assert folder.config.exists()
+    assert folder.environment.exists()

@@ -1,0 +1,165 @@
+"""What users have reported of a vLLM server, told by its number: the emulator must show it, too.
+
+Shown here, on vLLM 0.24.0, as far as that version still has it:
+
+| report | what |
+|---|---|
+| vllm 39734 | a request longer than the KV cache under a hybrid model: no longer a deadlock |
+| vllm 42381 | a prompt that is one token too long is refused, and the server goes on |
+| vllm 10432 | no tokens asked for: refused at once |
+| vllm 25780 | what preempted requests compute again does not count as reuse |
+| vllm 21104, 45502, 39963 | the rate that was asked for, with long contexts too |
+| vllm-ascend 16315 | preemption under memory pressure: throughput collapses |
+| tandemn-system 11 | 256 requests at once on 77,088 tokens: 72 run, 184 wait |
+| inference-sim 1057 | with a tight KV cache all requests end |
+| vidur 60 | prompts that are too long are counted |
+| sglang 12389, 6525 | what was not measured is no zero |
+
+Elsewhere: an NCCL library that is opened by path, with four ranks (HAMi 2641, 2760), in
+``tests/test_nccl.py``. Not here: SGLang's cache tiers (sglang 33984, 32724, 12809), which vLLM does
+not have; an idle rank of experts that skips its dummy step (vllm 51984, 53578), which needs two
+engine cores; when drafts stop to pay (vllm 27379, 19254, 16258), which needs a predictor that knows
+what verifying costs; the block size of 1,056 (vllm 40244), which belongs to models with state-space
+layers, of which no configuration is shipped.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.engine.pressure import (
+    BLOCK_TOKENS,
+    CONCURRENCY,
+    KV_BLOCKS,
+    STEP_S,
+    Load,
+    Pressure,
+    client,
+    prompt,
+    request,
+)
+from tests.engine.sessions import free_port, serve
+from warpserve.bench.results import read_vllm_results
+
+GEMMA = "google/gemma-3-27b-it"
+
+
+def batch_sizes(pressure: Pressure, load: Load) -> list[int]:
+    return [len(step["requests"]) for step in pressure.steps(load)]
+
+
+def test_nothing_failed_but_what_had_to(pressure: Pressure) -> None:
+    assert pressure.served.exit_codes, pressure.served.log("server")
+    for name in ("long_texts", "closed_loop", "growing"):
+        assert set(pressure.load(name).statuses) == {200}, name
+
+
+def test_no_tokens_asked_for_is_refused_at_once(pressure: Pressure) -> None:
+    answer = pressure.load("refused").answers[0]
+    assert (answer["status"], answer["took_s"]) == (400, 0)
+    assert "max_tokens must be at least 1, got 0" in answer["answer"]["error"]["message"]
+
+
+def test_a_prompt_too_long_by_a_token_is_refused_and_the_next_one_served(
+    pressure: Pressure,
+) -> None:
+    _, refused, served = pressure.load("refused").answers
+    assert (refused["status"], refused["took_s"]) == (400, 0)
+    assert "maximum context length is 65536 tokens" in refused["answer"]["error"]["message"]
+    assert (served["status"], served["took_s"]) == (200, pytest.approx(3 * STEP_S, abs=1e-9))
+
+
+def test_prompts_of_46_000_tokens_keep_their_rate(pressure: Pressure) -> None:
+    load = pressure.load("long_texts")
+    for index, answer in enumerate(load.answers):
+        assert answer["answer"]["usage"]["prompt_tokens"] > 46_000
+        assert answer["sent_s"] == pytest.approx(0.5 * index, abs=1e-9)
+        chunks_and_a_token = 6 + 1
+        assert answer["took_s"] == pytest.approx(chunks_and_a_token * STEP_S, abs=1e-9)
+    starts_ns = [step["start_ns"] for step in pressure.steps(load)[::7]]
+    assert {after - before for before, after in pairwise(starts_ns)} == {500_000_000}
+
+
+def test_72_of_256_run_and_184_wait(pressure: Pressure) -> None:
+    sizes = batch_sizes(pressure, pressure.load("closed_loop"))
+    while_all_are_there = sizes[len(sizes) // 4 : len(sizes) // 2]
+    assert statistics.median(while_all_are_there) == pytest.approx(72, abs=5)
+    waiting = re.findall(r"Running: 7\d reqs, Waiting: (\d+) reqs", pressure.served.log("server"))
+    assert any(abs(int(found) - 184) <= 5 for found in waiting), waiting
+
+
+def test_as_many_are_preempted_as_on_the_real_server(pressure: Pressure) -> None:
+    load = pressure.load("closed_loop")
+    reported_share = 480 / 5_000
+    share = load.metric("vllm:num_preemptions_total") / len(load.answers)
+    assert reported_share / 3 < share < reported_share * 3
+
+
+def test_preemption_takes_the_throughput_with_it(pressure: Pressure) -> None:
+    load = pressure.load("growing")
+    before = pressure.load("closed_loop").metric("vllm:num_preemptions_total")
+    assert load.metric("vllm:num_preemptions_total") - before > CONCURRENCY / 4
+    sizes = batch_sizes(pressure, load)
+    assert max(sizes) == CONCURRENCY, "all fit while they are short"
+    assert statistics.median(sizes[len(sizes) // 2 :]) < CONCURRENCY / 2
+    kv_tokens = [
+        sum(new + cached for new, cached, _ in s["requests"]) for s in pressure.steps(load)
+    ]
+    assert max(kv_tokens) <= KV_BLOCKS * BLOCK_TOKENS
+
+
+def test_what_preempted_requests_compute_again_is_no_reuse(pressure: Pressure) -> None:
+    load = pressure.load("growing")
+    prompts = [step for step in pressure.steps(load) for r in step["requests"] if r[2]]
+    assert len(prompts) > len(load.answers), "some prompts were computed more than once"
+    assert load.metric("vllm:prefix_cache_queries_total") > 0
+    assert load.metric("vllm:prefix_cache_hits_total") == 0, "all prompts are random"
+
+
+def test_all_requests_end_in_a_bounded_number_of_steps(pressure: Pressure) -> None:
+    for name, output_tokens in (("closed_loop", 300), ("growing", 600)):
+        load = pressure.load(name)
+        assert all(answer["status"] == 200 for answer in load.answers)
+        steps = pressure.steps(load)
+        assert all(step["requests"] for step in steps)
+        one_after_the_other = len(load.answers) * output_tokens
+        assert len(steps) < one_after_the_other / 10
+
+
+def test_prompts_that_are_too_long_are_counted(pressure: Pressure) -> None:
+    printed = pressure.served.log("bench")
+    assert re.search(r"Successful requests: +3\b", printed), printed
+    assert re.search(r"Failed requests: +2\b", printed), printed
+
+
+def test_what_was_not_measured_is_no_zero(pressure: Pressure) -> None:
+    requests = read_vllm_results(pressure.served.folder / "bench.json")
+    failed = [request for request in requests if request.error]
+    assert len(failed) == 2
+    assert all("Bad Request" in (request.error or "") for request in failed)
+    assert all(request.ttft_s is None and request.itl_s == () for request in failed)
+    measured = [request.ttft_s for request in requests if not request.error]
+    assert measured == [pytest.approx(STEP_S, abs=1e-9)] * 3
+
+
+def test_a_request_longer_than_the_kv_cache_of_a_hybrid_model_ends(tmp_path: Path) -> None:
+    """5,600 blocks hold 12,800 tokens of all layers, but five of six layers keep a window only.
+
+    The scheduler admits what fits at the end of its prompt; older ones waited for all of it to fit.
+    """
+    port = free_port()
+    load = [request(prompt(32_000), output_tokens=10, model=GEMMA)]
+    flags = ("--max-model-len", "32768", "--num-gpu-blocks-override", "5600")
+    clients = {"long": client(tmp_path, port, "long", load)}
+    served = serve(tmp_path, clients, port=port, flags=flags, model=GEMMA)
+    assert served.exit_codes.get("long") == 0, served.log("server")
+    assert "Maximum concurrency for 32,768 tokens per request: 1.0" in served.log("server")
+    (answer,) = json.loads((tmp_path / "long.json").read_text())["answers"]
+    assert answer["status"] == 200
+    assert answer["answer"]["usage"]["completion_tokens"] == 10
