@@ -13,6 +13,7 @@ from warpserve.predictors.constant import Constant
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.hardware import Hardware
 from warpserve.predictors.predictor import Explaining, PredictorError
+from warpserve.predictors.replay import replay
 
 SESSION_PREDICTOR = "WARPSERVE_PREDICTOR"
 
@@ -69,6 +70,11 @@ def _constant(argument: str) -> MakePredictor:
     return lambda _: predictor
 
 
+def _replay(argument: str) -> MakePredictor:
+    predictor = replay(argument)
+    return lambda _: predictor
+
+
 def _adjusted(make: MakePredictor) -> Callable[[str], MakePredictor]:
     """A kind of predictor that takes ``scale=1.05,host=2ms``, both optional: 1 and 0."""
 
@@ -98,4 +104,5 @@ _KINDS: dict[str, Callable[[str], MakePredictor]] = {
     "aiconfigurator": _adjusted(aiconfigurator),
     "analytic": _adjusted(analytic),
     "constant": _constant,
+    "replay": _replay,
 }

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 from warpserve.bench.models import parameter_count, shipped_models
 from warpserve.cli import app
+from warpserve.patches.step_log import StepLog
 from warpserve.patches.vllm import deployment as vllm_deployment
 from warpserve.predictors.adjusted import Adjusted
 from warpserve.predictors.analytic.attention import _visible_pairs
@@ -36,9 +37,11 @@ from warpserve.predictors.model_shape import LatentAttention, ModelShape, model_
 from warpserve.predictors.predictor import (
     Explaining,
     OperatorTime,
+    Prediction,
     PredictorError,
     Provenance,
 )
+from warpserve.predictors.replay import Replay, replay
 from warpserve.predictors.spec import predictor_of, read_spec
 from warpserve.predictors.weights import weights_of
 
@@ -616,6 +619,95 @@ def test_a_gpu_that_does_not_exist_can_be_asked_about() -> None:
         predictor_of("analytic", deployment()), decodes(1, 10)
     )
     assert 0.5 < ratio < 0.7
+
+
+# Replay
+
+RECORDED = [
+    (decodes(4, 100), 5_000),
+    (decodes(4, 1000), 7_000),
+    (decodes(8, 100), 6_000),
+    (prefill(512), 90_000),
+]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A folder with the step log of RECORDED, as a run leaves it."""
+    with (tmp_path / "steps-1.jsonl").open("w") as file:
+        writer = StepLog(file)
+        for batch, duration_ns in RECORDED:
+            names = [str(index) for index in range(len(batch.requests))]
+            writer.write(batch, names, Prediction(duration_ns, Provenance.MEASURED), 0, 1)
+    return tmp_path
+
+
+def test_recorded_steps_take_as_long_again(log: Path) -> None:
+    predictor = predictor_of(f"replay:{log}", deployment())
+    for batch, duration_ns in RECORDED:
+        assert predictor.predict(batch) == Prediction(duration_ns, Provenance.MEASURED)
+        assert [row.duration_ns for row in predictor.explain(batch)] == [duration_ns]
+
+
+def test_a_step_recorded_twice_takes_the_median(log: Path) -> None:
+    text = (log / "steps-1.jsonl").read_text()
+    (log / "steps-2.jsonl").write_text(text.replace('"duration_ns":5000', '"duration_ns":5500') * 2)
+    assert ns(predictor_of(f"replay:{log}", deployment()), decodes(4, 100)) == 5_500
+
+
+@pytest.mark.parametrize(
+    ("batch", "duration_ns"),
+    [
+        (decodes(4, 300), 5_000),
+        (decodes(4, 900), 7_000),
+        (decodes(7, 100), 6_000),
+        (decodes(200, 100), 6_000),
+        (prefill(16, 4000), 90_000),
+        (Batch(decodes(3, 100).requests + prefill(60).requests, 64), 90_000),
+    ],
+)
+def test_a_step_that_was_not_recorded_takes_as_long_as_the_nearest(
+    log: Path, batch: Batch, duration_ns: int
+) -> None:
+    predictor = replay(str(log / "steps-1.jsonl"))
+    assert predictor.predict(batch) == Prediction(duration_ns, Provenance.EXTRAPOLATED)
+    assert predictor.missed == 1
+    assert predictor.explain(batch)[0].source == "the nearest that was recorded"
+
+
+@given(batch=BATCHES)
+def test_a_replay_always_has_an_answer(batch: Batch) -> None:
+    predictor = Replay([(b, Prediction(t, Provenance.MEASURED)) for b, t in RECORDED])
+    assert predictor.predict(batch) == predictor.predict(batch)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{",
+        "[]",
+        '{"requests": [], "padded_tokens": 1}',
+        '{"requests": [[1, 1]], "padded_tokens": 1, "duration_ns": 1, "provenance": "measured"}',
+        '{"requests": [], "padded_tokens": 1, "duration_ns": 0, "provenance": "measured"}',
+        '{"requests": [], "padded_tokens": 1, "duration_ns": NaN, "provenance": "measured"}',
+        '{"requests": [], "padded_tokens": 1, "duration_ns": 1, "provenance": "dreamt"}',
+    ],
+)
+def test_a_corrupted_log_is_named(log: Path, line: str) -> None:
+    with (log / "steps-1.jsonl").open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(PredictorError, match=r"steps-1\.jsonl, line 5"):
+        read_spec(f"replay:{log}")
+
+
+def test_a_log_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PredictorError, match=str(tmp_path)):
+        read_spec(f"replay:{tmp_path}")
+    (tmp_path / "steps-1.jsonl").touch()
+    with pytest.raises(PredictorError, match="no steps"):
+        read_spec(f"replay:{tmp_path}")
+    with pytest.raises(PredictorError, match="RUN/steps"):
+        read_spec("replay:")
 
 
 # The command

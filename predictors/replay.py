@@ -1,0 +1,167 @@
+"""Steps as they were recorded: the same batch takes as long again.
+
+A batch that was not recorded takes as long as the nearest that was: of those with as many padded
+tokens (or else the nearest number), with prefills or without as it has, the one whose attention has
+the most similar work.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from warpserve.predictors.batch import Batch, RequestStep
+from warpserve.predictors.predictor import (
+    OperatorTime,
+    Prediction,
+    PredictorError,
+    Provenance,
+)
+
+_Key = tuple[int, tuple[RequestStep, ...]]
+
+
+class Replay:
+    """``recorded``: batches, and how long each took."""
+
+    def __init__(self, recorded: Sequence[tuple[Batch, Prediction]]) -> None:
+        if not recorded:
+            raise PredictorError("no steps were recorded")
+        self._exact = _medians(recorded)
+        batches = [(Batch(key[1], key[0]), step) for key, step in self._exact.items()]
+        self._nearest = {
+            has_prefill: _Nearest(
+                [each for each in batches if _has_prefill(each[0]) == has_prefill]
+            )
+            for has_prefill in (False, True)
+        }
+        self.missed = 0
+        """Steps so far that were not recorded."""
+
+    def predict(self, batch: Batch) -> Prediction:
+        found = self._exact.get(_key(batch))
+        if found is not None:
+            return found
+        self.missed += 1
+        return self._guess(batch)
+
+    def explain(self, batch: Batch) -> list[OperatorTime]:
+        found = self._exact.get(_key(batch))
+        prediction = found or self._guess(batch)
+        source = "recorded" if found else "the nearest that was recorded"
+        return [OperatorTime("step", prediction.duration_ns, source)]
+
+    def _guess(self, batch: Batch) -> Prediction:
+        if not batch.requests:
+            raise PredictorError(f"no step works on {batch}")
+        has_prefill = _has_prefill(batch)
+        nearest = self._nearest[has_prefill].to(batch) or self._nearest[not has_prefill].to(batch)
+        assert nearest is not None, "something was recorded"
+        return Prediction(nearest.duration_ns, Provenance.EXTRAPOLATED)
+
+
+def replay(path: str) -> Replay:
+    """``path``: a step log, or a folder of them (``steps/`` of a run). Raises PredictorError."""
+    return Replay([step for file in _files(path) for step in _steps(file)])
+
+
+class _Nearest:
+    """Batches by padded tokens, and in order of the work of their attention."""
+
+    def __init__(self, batches: Sequence[tuple[Batch, Prediction]]) -> None:
+        by_tokens: dict[int, list[tuple[float, Prediction]]] = defaultdict(list)
+        for batch, prediction in batches:
+            by_tokens[batch.padded_tokens].append((_attention_work(batch), prediction))
+        for of_size in by_tokens.values():
+            of_size.sort(key=lambda each: (each[0], each[1].duration_ns))
+        self._by_tokens = by_tokens
+        self._tokens = sorted(by_tokens)
+        self._works = {
+            tokens: [work for work, _ in of_size] for tokens, of_size in by_tokens.items()
+        }
+
+    def to(self, batch: Batch) -> Prediction | None:
+        if not self._tokens:
+            return None
+        tokens = _closest(self._tokens, batch.padded_tokens)
+        works = self._works[tokens]
+        index = works.index(_closest(works, _attention_work(batch)))
+        return self._by_tokens[tokens][index][1]
+
+
+def _medians(recorded: Sequence[tuple[Batch, Prediction]]) -> dict[_Key, Prediction]:
+    found: dict[_Key, list[Prediction]] = defaultdict(list)
+    for batch, prediction in recorded:
+        found[_key(batch)].append(prediction)
+    return {
+        key: Prediction(
+            statistics.median_low(each.duration_ns for each in predictions),
+            predictions[0].provenance,
+        )
+        for key, predictions in found.items()
+    }
+
+
+def _key(batch: Batch) -> _Key:
+    """The order of requests does not matter."""
+    return batch.padded_tokens, tuple(sorted(batch.requests))
+
+
+def _has_prefill(batch: Batch) -> bool:
+    return any(request.is_prefill for request in batch.requests)
+
+
+def _attention_work(batch: Batch) -> float:
+    """Pairs of tokens."""
+    return sum(new * (cached + new / 2) for new, cached, _ in batch.requests)
+
+
+def _closest(values: Sequence[Any], value: float) -> Any:
+    """Of sorted ``values``."""
+    index = bisect_left(values, value)
+    around = values[max(index - 1, 0) : index + 1]
+    return min(around, key=lambda each: abs(each - value))
+
+
+def _files(path: str) -> list[Path]:
+    if not path:
+        raise PredictorError("replay of what? Say replay:RUN/steps")
+    given = Path(path)
+    if given.is_file():
+        return [given]
+    files = sorted(given.glob("*.jsonl"))
+    if not files:
+        raise PredictorError(f"{path}: no step log there (*.jsonl)")
+    return files
+
+
+def _steps(file: Path) -> Iterator[tuple[Batch, Prediction]]:
+    with file.open() as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                yield _step(json.loads(line))
+            except (ValueError, TypeError, KeyError) as error:
+                raise PredictorError(f"{file}, line {number}: no step: {error!r}") from None
+
+
+def _step(fields: dict[str, Any]) -> tuple[Batch, Prediction]:
+    requests = tuple(
+        RequestStep(_count(new), _count(cached), bool(is_prefill))
+        for new, cached, is_prefill in fields["requests"]
+    )
+    duration_ns = _count(fields["duration_ns"])
+    if duration_ns == 0:
+        raise ValueError("duration_ns is 0")
+    batch = Batch(requests, _count(fields["padded_tokens"]))
+    return batch, Prediction(duration_ns, Provenance(fields["provenance"]))
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise ValueError(f"{value!r} is no count")
+    return value
