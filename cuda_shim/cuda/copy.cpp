@@ -112,19 +112,17 @@ DRIVER_STREAM_CALL(cuMemcpyAsync, cuMemcpyAsync_ptsz,
                                Blocking::kNo);)
 
 DRIVER_STREAM_CALL(cuMemcpyBatchAsync, cuMemcpyBatchAsync_ptsz,
-                   (const std::uint64_t* to, const std::uint64_t* from, const std::uint64_t* bytes,
+                   (std::uint64_t* to, std::uint64_t* from, std::uint64_t* bytes,
                     std::uint64_t count, void*, std::uint64_t*, std::uint64_t, std::uint64_t*,
                     void* stream),
                    return copy_batch(*stream_of(stream, kDefaultStream),
                                      plans(to, from, bytes, count));)
 
-#if WARPSERVE_CUDA_MAJOR >= 13
 DRIVER_STREAM_CALL(cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync_v2_ptsz,
-                   (const std::uint64_t* to, const std::uint64_t* from, const std::uint64_t* bytes,
+                   (std::uint64_t* to, std::uint64_t* from, std::uint64_t* bytes,
                     std::uint64_t count, void*, std::uint64_t*, std::uint64_t, void* stream),
                    return copy_batch(*stream_of(stream, kDefaultStream),
                                      plans(to, from, bytes, count));)
-#endif
 
 DRIVER_STREAM_CALL(cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds,
                    (std::uint64_t to, const void* from, std::uint64_t bytes),
