@@ -54,30 +54,35 @@ def with_mappings():
 
 def with_batches():
     """Blocks to the host and back in one call each, and how long a large batch takes."""
-    count, size = 4, MIB
-    host = out("cuMemHostAlloc", ctypes.c_size_t(count * size), 0, kind=ctypes.c_void_p).value
-    device = out("cuMemAlloc_v2", ctypes.c_size_t(count * size)).value
+    count = 4
     array = u64 * count
+    host = out("cuMemHostAlloc", ctypes.c_size_t(count * MIB), 0, kind=ctypes.c_void_p).value
+    on_host = array(*(host + i * MIB for i in range(count)))
+
+    def blocks_of(size):
+        device = out("cuMemAlloc_v2", ctypes.c_size_t(count * size)).value
+        return array(*(device + i * size for i in range(count)))
+
     sizes = array(*[4] * count)
-    on_host = array(*(host + i * size for i in range(count)))
-    on_device = array(*(device + i * size for i in range(count)))
+    on_device = blocks_of(4096)
     ctypes.memmove(host, bytes(range(1, 5)), 4)
-    ctypes.memmove(host + 3 * size, bytes(range(5, 9)), 4)
+    ctypes.memmove(host + 3 * MIB, bytes(range(5, 9)), 4)
     batch = (u64(count), None, None, u64(0), None)
     call("cuMemcpyBatchAsync_v2", on_device, on_host, sizes, *batch)
     call("cuStreamSynchronize", None)
-    there = [read(device), read(device + 3 * size)]
-    call("cuMemsetD8_v2", u64(device), ctypes.c_ubyte(9), u64(4))
+    there = [read(on_device[0]), read(on_device[3])]
+    call("cuMemsetD8_v2", u64(on_device[0]), ctypes.c_ubyte(9), u64(4))
     call(
         "cuMemcpyBatchAsync", on_host, on_device, sizes, u64(count), None, None, u64(0), None, None
     )
     call("cuStreamSynchronize", None)
     back = list(ctypes.string_at(host, 4))
     durations_ns = []
+    large = blocks_of(MIB)
     for part in (1, count):
         begin = time.monotonic_ns()
-        whole = array(*[part * size // count] * count)
-        call("cuMemcpyBatchAsync_v2", on_device, on_host, whole, *batch)
+        whole = array(*[part * MIB // count] * count)
+        call("cuMemcpyBatchAsync_v2", large, on_host, whole, *batch)
         call("cuStreamSynchronize", None)
         durations_ns.append(time.monotonic_ns() - begin)
     empty = cuda.cuMemcpyBatchAsync_v2(on_device, on_host, sizes, u64(0), None, None, u64(0), None)
