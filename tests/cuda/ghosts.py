@@ -43,8 +43,10 @@ def main():
     )
     real.wait(stream)
     found["gathered"] = struct.unpack(f"<{RANKS}f", gathered.read())
-    found["send"] = library.ncclSend(own.address, size, real.FLOAT32, 1, comm, stream)
-    found["send_error"] = library.ncclGetLastError(comm).decode()
+    library.ncclSend(own.address, size, real.FLOAT32, 1, comm, stream)
+    error = ctypes.c_int()
+    real.check(library.ncclCommGetAsyncError(comm, ctypes.byref(error)))
+    found["after_send"] = error.value
     print(json.dumps(found))
 
 

@@ -86,6 +86,8 @@ def with_batches():
         call("cuStreamSynchronize", None)
         durations_ns.append(time.monotonic_ns() - begin)
     empty = cuda.cuMemcpyBatchAsync_v2(on_device, on_host, sizes, u64(0), None, None, u64(0), None)
+    for blocks in (on_device, large):
+        call("cuMemFree_v2", u64(blocks[0]))
     return {"there": there, "back": back, "durations_ns": durations_ns, "empty": empty}
 
 
