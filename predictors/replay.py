@@ -67,7 +67,12 @@ class Replay:
 
 def replay(path: str) -> Replay:
     """``path``: a step log, or a folder of them (``steps/`` of a run). Raises PredictorError."""
-    return Replay([step for file in _files(path) for step in _steps(file)])
+    return Replay(recorded_steps(path))
+
+
+def recorded_steps(path: str) -> list[tuple[Batch, Prediction]]:
+    """Of a step log or a folder of them. Raises PredictorError."""
+    return [step for file in _files(path) for step in _steps(file)]
 
 
 class _Nearest:

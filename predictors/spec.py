@@ -12,6 +12,7 @@ from warpserve.predictors.analytic.predictor import analytic
 from warpserve.predictors.constant import Constant
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.hardware import Hardware
+from warpserve.predictors.learned.predictor import learned
 from warpserve.predictors.predictor import Explaining, PredictorError
 from warpserve.predictors.replay import replay
 
@@ -75,6 +76,11 @@ def _replay(argument: str) -> MakePredictor:
     return lambda _: predictor
 
 
+def _learned(argument: str) -> MakePredictor:
+    predictor = learned(argument)
+    return lambda _: predictor
+
+
 def _adjusted(make: MakePredictor) -> Callable[[str], MakePredictor]:
     """A kind of predictor that takes ``scale=1.05,host=2ms``, both optional: 1 and 0."""
 
@@ -104,5 +110,6 @@ _KINDS: dict[str, Callable[[str], MakePredictor]] = {
     "aiconfigurator": _adjusted(aiconfigurator),
     "analytic": _adjusted(analytic),
     "constant": _constant,
+    "learned": _learned,
     "replay": _replay,
 }

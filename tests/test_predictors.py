@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from warpserve.cli import app
 from warpserve.patches.step_log import StepLog
 from warpserve.patches.vllm import deployment as vllm_deployment
 from warpserve.predictors.adjusted import Adjusted
-from warpserve.predictors.analytic.attention import _visible_pairs
+from warpserve.predictors.analytic.attention import visible_pairs
 from warpserve.predictors.analytic.collectives import all_reduce_ns
 from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.captured import SIZES, padded_tokens
@@ -32,6 +33,9 @@ from warpserve.predictors.curves import Curve, blend, position
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.hardware import hardware_environment, hardware_of_session
+from warpserve.predictors.learned.features import NAMES, features
+from warpserve.predictors.learned.fit import fit
+from warpserve.predictors.learned.predictor import Learned, Regression
 from warpserve.predictors.mixed import decode_factor
 from warpserve.predictors.model_shape import LatentAttention, ModelShape, model_shape
 from warpserve.predictors.predictor import (
@@ -475,7 +479,7 @@ def test_predictors_load_without_any_package() -> None:
 def test_pairs_are_those_that_a_mask_leaves(new: int, cached: int, window: int | None) -> None:
     positions = range(cached + 1, cached + new + 1)
     counted = sum(position if window is None else min(position, window) for position in positions)
-    assert _visible_pairs(new, cached, window) == counted
+    assert visible_pairs(new, cached, window) == counted
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -708,6 +712,123 @@ def test_a_log_that_is_not_there_is_named(tmp_path: Path) -> None:
         read_spec(f"replay:{tmp_path}")
     with pytest.raises(PredictorError, match="RUN/steps"):
         read_spec("replay:")
+
+
+# Learned
+
+LAW_NS = (5e6, 2e3, 1e4, 0.0, 3e4, 1e4, 20.0, 1e6, 0.5, 10.0, 30.0)
+
+
+def law_ns(batch: Batch) -> float:
+    return sum(a * b for a, b in zip(LAW_NS, features(batch), strict=True))
+
+
+def random_batches(count: int, seed: int) -> list[Batch]:
+    """Decodes, prefills and both."""
+    draw = random.Random(seed)
+
+    def batch() -> Batch:
+        steps = [
+            RequestStep(1, draw.randrange(1, 8000), is_prefill=False)
+            for _ in range(draw.choice([0, 1, 8, 64, 200]))
+        ]
+        if not steps or draw.random() < 0.5:
+            steps.append(RequestStep(draw.randrange(1, 2000), draw.randrange(4000), True))
+        return Batch(tuple(steps), padded_tokens(sum(step.new_tokens for step in steps)))
+
+    return [batch() for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def regression() -> Regression:
+    pytest.importorskip("sklearn")
+    return fit([(batch, round(law_ns(batch))) for batch in random_batches(600, seed=0)], "a law")
+
+
+def test_a_law_is_learned(regression: Regression) -> None:
+    predictor = Learned(Regression.from_json(regression.to_json()))
+    for batch in random_batches(50, seed=1):
+        assert ns(predictor, batch) == pytest.approx(law_ns(batch), rel=0.01)
+    assert regression.held_out_median < 0.01
+    assert regression.steps == 600
+
+
+def test_what_is_noise_is_said_to_be(regression: Regression) -> None:
+    draw = random.Random(2)
+    noisy = [
+        (batch, round(law_ns(batch) * draw.uniform(0.8, 1.2)))
+        for batch in random_batches(600, seed=0)
+    ]
+    learned_from_noise = fit(noisy, "noise")
+    assert 0.05 < learned_from_noise.held_out_median < 0.15
+    assert learned_from_noise.held_out_p90 > learned_from_noise.held_out_median
+    assert regression.held_out_p90 < 0.01
+
+
+def test_learned_steps_never_get_shorter_with_more_work(regression: Regression) -> None:
+    predictor = Learned(regression)
+    for batches in (
+        [decodes(count, 1000) for count in (1, 8, 64, 256)],
+        [decodes(16, context) for context in (100, 1_000, 10_000)],
+        [prefill(new) for new in (16, 512, 4096)],
+        [prefill(512, cached) for cached in (0, 4096, 65536)],
+    ):
+        durations = [ns(predictor, batch) for batch in batches]
+        assert durations == sorted(durations)
+
+
+def test_steps_larger_than_what_was_learned_from_are_marked(regression: Regression) -> None:
+    predictor = Learned(regression)
+    assert predictor.predict(decodes(64, 1000)).provenance is Provenance.INTERPOLATED
+    assert predictor.predict(decodes(64, 20_000)).provenance is Provenance.EXTRAPOLATED
+    assert predictor.predict(prefill(9000)).provenance is Provenance.EXTRAPOLATED
+    assert predictor.extrapolated == 2
+
+
+def test_a_learned_step_is_explained(regression: Regression) -> None:
+    predictor = Learned(regression)
+    batch = random_batches(1, seed=3)[0]
+    rows = predictor.explain(batch)
+    assert sum(row.duration_ns for row in rows) == pytest.approx(ns(predictor, batch), abs=2)
+    assert "600 steps" in rows[0].source
+
+
+def test_fit_reads_a_log_and_its_file_is_a_predictor(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    with (tmp_path / "steps-1.jsonl").open("w") as file:
+        for batch in random_batches(200, seed=4):
+            step = Prediction(round(law_ns(batch)), Provenance.MEASURED)
+            StepLog(file).write(batch, [], step, 0, 1)
+    out = tmp_path / "learned.json"
+    result = CliRunner().invoke(app, ["fit", str(tmp_path), "--out", str(out)])
+    assert result.exit_code == 0
+    assert "200 steps" in result.stdout
+    predictor = predictor_of(f"learned:{out}", deployment())
+    assert ns(predictor, decodes(8, 500)) == pytest.approx(law_ns(decodes(8, 500)), rel=0.02)
+
+
+def test_fit_says_what_is_wrong(log: Path) -> None:
+    for path, said in ((log, "4 steps are too few"), (log / "none", "no step log")):
+        result = CliRunner().invoke(app, ["fit", str(path), "--out", str(log / "out.json")])
+        assert result.exit_code == 2
+        assert said in result.output
+    assert not (log / "out.json").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"names": ["step"]}, {"coefficients_ns": [1.0]}, {"steps": None, "more": 1}]
+    + [{"coefficients_ns": [bad] * len(NAMES)} for bad in (-1.0, math.nan, math.inf)],
+)
+def test_a_learned_predictor_that_is_none_is_refused(
+    tmp_path: Path, regression: Regression, change: dict[str, Any]
+) -> None:
+    path = tmp_path / "learned.json"
+    path.write_text(json.dumps(json.loads(regression.to_json()) | change))
+    with pytest.raises(PredictorError, match="learned predictor"):
+        read_spec(f"learned:{path}")
+    with pytest.raises(PredictorError, match="warpserve fit"):
+        read_spec("learned:nowhere")
 
 
 # The command

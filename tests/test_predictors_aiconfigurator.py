@@ -137,7 +137,7 @@ def test_limits_are_those_of_what_was_measured(system: str, model: str, ranks: i
         & (decode.window_size == 0)
     ]
     context = decode.isl + decode.step
-    limits = tables._limits(deployment(model, tensor_parallel=ranks))
+    limits = tables.limits_of(deployment(model, tensor_parallel=ranks))
     assert context.max() == limits.context
     assert decode.batch_size.max() == limits.decode_requests
     assert (context * decode.batch_size).max() == limits.contexts_total

@@ -13,6 +13,7 @@ from warpserve.cuda_shim.catalogue.cli import gpus
 from warpserve.members import member_environment, prepare_members
 from warpserve.patches.engines.cli import engine
 from warpserve.predictors.cli import predict
+from warpserve.predictors.learned.cli import fit
 from warpserve.timekeeper.cli import doctor, run, status
 
 timekeeper_cli.member_environment = member_environment
@@ -30,6 +31,7 @@ app.command()(status)
 app.command()(gpus)
 app.command()(models)
 app.command()(predict)
+app.command()(fit)
 app.command()(doctor)
 app.command()(cuda_coverage)
 app.add_typer(engine, name="engine")

@@ -100,9 +100,8 @@ def main() -> None:
 
 def cached_table(deployment: Deployment, cache: Path) -> str:
     """The deployment's StepTable as JSON. Raises PredictorError."""
-    key = "\n".join((_package_version(), Path(__file__).read_text(), deployment.to_json()))
     folder = cache / "aiconfigurator"
-    path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+    path = folder / f"{_key(deployment)}.json"
     folder.mkdir(parents=True, exist_ok=True)
     # Held by the kernel: who waits sleeps without a timer, which would move a session's time.
     with path.with_suffix(".lock").open("w") as lock:
@@ -112,6 +111,15 @@ def cached_table(deployment: Deployment, cache: Path) -> str:
             made.write_text(build_table(deployment).to_json())
             made.replace(path)
     return path.read_text()
+
+
+def _key(deployment: Deployment) -> str:
+    """Of all that a table depends on: the package, this code, the deployment."""
+    sources = sorted(Path(__file__).parents[1].rglob("*.py"))
+    digest = hashlib.sha256(_package_version().encode())
+    for text in (*(source.read_text() for source in sources), deployment.to_json()):
+        digest.update(text.encode())
+    return digest.hexdigest()[:32]
 
 
 def build_table(deployment: Deployment) -> StepTable:
@@ -140,7 +148,7 @@ def _table_of(model: _Model, deployment: Deployment, tables: str) -> StepTable:
     return StepTable(
         source=f"{_PACKAGE} {_package_version()}, {tables}",
         notes=[*_known_holes(deployment, tables), *_not_measured(sources)],
-        limits=_limits(deployment),
+        limits=limits_of(deployment),
         decode_factor=decode_factor(deployment.hardware, model_shape(deployment.config)),
         tokens=_TOKENS,
         prefill_operators=prefill_operators,
@@ -275,7 +283,7 @@ def _stage_share(deployment: Deployment) -> float:
     return deployment.stage_layers(layers) / layers
 
 
-def _limits(deployment: Deployment) -> Limits:
+def limits_of(deployment: Deployment) -> Limits:
     """As far as the collectors of version 0.12.0 went, for all GPUs alike."""
     attention = model_shape(deployment.config).attention
     if isinstance(attention, LatentAttention):

@@ -54,7 +54,7 @@ class Grouped:
         ) + roofline.matrix_ns(tokens, queries, self._hidden, stored, number)
 
     def prefill(self, prefills: Sequence[Prefill], window: int | None) -> Work:
-        pairs = sum(_visible_pairs(new, cached, window) for new, cached in prefills)
+        pairs = sum(visible_pairs(new, cached, window) for new, cached in prefills)
         tokens = sum(new for new, _ in prefills)
         read = sum(_visible(new + cached, window, new) for new, cached in prefills)
         return Work(
@@ -111,7 +111,7 @@ class Latent:
 
     def prefill(self, prefills: Sequence[Prefill], window: int | None) -> Work:
         shape, heads = self._shape, self._heads
-        pairs = sum(_visible_pairs(new, cached, window) for new, cached in prefills)
+        pairs = sum(visible_pairs(new, cached, window) for new, cached in prefills)
         cached_tokens = sum(cached for _, cached in prefills)
         context = sum(new + cached for new, cached in prefills)
         pair = 2 * heads * (shape.key_width + shape.position_width + shape.value_width)
@@ -144,7 +144,7 @@ def _visible(tokens: int, window: int | None, new: int) -> int:
     return tokens if window is None else min(tokens, window + new)
 
 
-def _visible_pairs(new: int, cached: int, window: int | None) -> float:
+def visible_pairs(new: int, cached: int, window: int | None) -> float:
     """Pairs of a new token and one that it looks at, itself included."""
     first, last = cached + 1, cached + new
     if window is None or last <= window:

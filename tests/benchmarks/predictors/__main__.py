@@ -30,6 +30,7 @@ prefills without any, and a roofline knows nothing of idle cores. An RTX 4090 mu
 its stated peak than the three quarters that the analytic predictor takes for all GPUs. The factor
 for decodes beside prefills comes from the same data
 ([predictors/mixed.py](../../predictors/mixed.py)): for *mixed* this is no independent test.
+*learned* knows a half of the steps, and is compared at the other.
 """
 
 _RUNS = """\

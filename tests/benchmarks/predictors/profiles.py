@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import random
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from warpserve.bench.models import model_named
 from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.from_catalogue import hardware_of
+from warpserve.predictors.learned.fit import fit
+from warpserve.predictors.learned.predictor import Learned
 from warpserve.predictors.spec import predictor_of
 
 _PROFILES = Path(__file__).parents[2] / "data" / "llmservingsim" / "profiles"
@@ -89,6 +92,17 @@ def markdown() -> Iterator[str]:
             for step_kind in ("decode", "prefill", "mixed"):
                 cells = Errors.of(errors[step_kind]).cells()
                 yield f"| {gpu}, {name} | {kind} | {step_kind} | {cells} |"
+        yield f"| {gpu}, {name} | learned | all | {_learned(steps).cells()} |"
+
+
+def _learned(steps: list[Step]) -> Errors:
+    """From a half of the steps, at the other."""
+    shuffled = random.Random(0).sample(steps, len(steps))
+    known, others = shuffled[::2], shuffled[1::2]
+    predictor = Learned(fit([(step.batch, round(step.measured_ns)) for step in known], "profile"))
+    return Errors.of(
+        [predictor.predict(step.batch).duration_ns / step.measured_ns - 1 for step in others]
+    )
 
 
 def _curves(path: Path, axis: str) -> dict[str, dict[int, float]]:
