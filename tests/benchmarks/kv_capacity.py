@@ -1,4 +1,4 @@
-"""`python -m tests.benchmarks.kv_capacity [LINE …]`: KV caches beside those of real servers.
+"""`python -m tests.benchmarks.kv_capacity`: KV caches beside those of real servers.
 
 Starts vLLM for each line of tests/data/kv_cache_logs/kv_cache_logs.csv, or for those named, until
 it prints the size of its KV cache. Keeps what it printed in docs/results/kv-capacity.csv, and
@@ -7,9 +7,9 @@ writes docs/results/kv-capacity.md from all that is kept.
 
 from __future__ import annotations
 
+import argparse
 import csv
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -63,17 +63,25 @@ class Outcome(BaseModel):
 
 
 def main() -> None:
-    wanted = set(map(int, sys.argv[1:]))
+    options = read_options()
     logs, kept = read_logs(), read_kept()
     rows = [
         Row.model_validate(row) for row in tomllib.loads((DATA / "rows.toml").read_text())["row"]
     ]
     for row in rows:
-        if row.gpu is not None and (row.line in wanted or not wanted):
+        is_wanted = row.line in options.lines or not (options.lines or options.page_only)
+        if row.gpu is not None and is_wanted:
             kept[row.line] = measured(row, row.gpu, logs[row.line])
             print(kept[row.line], flush=True)
             write_kept(kept)
     (RESULTS / "kv-capacity.md").write_text(page(rows, logs, kept))
+
+
+def read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("lines", type=int, nargs="*", help="of the CSV file; default: all")
+    parser.add_argument("--page-only", action="store_true", help="start no engine")
+    return parser.parse_args()
 
 
 def read_logs() -> dict[int, dict[str, str]]:
@@ -167,6 +175,7 @@ def markdown_row(row: Row, logged: dict[str, str], outcome: Outcome | None) -> s
     here = "not tried" if outcome is None else outcome.failure
     if outcome is not None and outcome.tokens is not None:
         here = f"{outcome.tokens:,}"
+    available_gib = logged["available_kv_gib"]
     cells = (
         f"[{logged['model']}]({logged['url']})",
         logged["gpu"],
@@ -175,6 +184,7 @@ def markdown_row(row: Row, logged: dict[str, str], outcome: Outcome | None) -> s
         f"{int(logged['kv_tokens']):,}",
         here,
         "" if error is None else f"{error:+.2%}",
+        "" if error is None or not available_gib else f"{error * float(available_gib):+.2f} GiB",
         row.why,
     )
     return f"| {' | '.join(cells)} |"
@@ -204,8 +214,8 @@ Where that is more than the forward pass takes, the real KV cache is smaller: "s
 {len(errors)} of {len(rows)} rows: median error {statistics.median(errors):.2%}, with a bar of
 {MEDIAN_BAR:.0%}; worst {max(errors):.2%}, with a bar of {WORST_BAR:.0%}.
 
-| model, log | GPU | virtual | vLLM | logged | here | error | what else differs, or why not tried |
-|---|---|---|---|---|---|---|---|
+| model, log | GPU | virtual | vLLM | logged | here | error | in memory | what else differs |
+|---|---|---|---|---|---|---|---|---|
 """ + "".join(f"{markdown_row(row, logs[row.line], kept.get(row.line))}\n" for row in rows)
 
 
