@@ -34,6 +34,7 @@ class MemberOptions:
     predictor: str | None = None
     step_log: Path | None = None
     acceptance: str | None = None
+    ghost_ranks: bool = True
 
 
 # The members' environment, from what was asked for, the session's folder and the command. The
@@ -70,6 +71,12 @@ def run(
             "by position, such as 0.8,0.6,0.4"
         ),
     ] = None,
+    ghost_ranks: Annotated[
+        bool,
+        typer.Option(
+            help="one worker process stands for a tensor-parallel group where that is safe"
+        ),
+    ] = True,
     clock: Annotated[
         Clock,
         typer.Option(
@@ -143,7 +150,11 @@ def run(
         print(message, file=sys.stderr)
     try:
         asked = MemberOptions(
-            gpu=gpu, predictor=predictor, step_log=step_log, acceptance=acceptance
+            gpu=gpu,
+            predictor=predictor,
+            step_log=step_log,
+            acceptance=acceptance,
+            ghost_ranks=ghost_ranks,
         )
         exit_code, state = _run(options, command, asked)
     except SessionEnded as error:

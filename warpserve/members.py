@@ -10,6 +10,7 @@ from warpserve.bench.models import hub_folder
 from warpserve.cuda_shim.launch import gpu_environment, prepare_torch
 from warpserve.errors import SessionError
 from warpserve.patches.step_log import FOLDER
+from warpserve.patches.vllm.ghosts import SESSION_GHOSTS
 from warpserve.patches.vllm.speculation import ACCEPTANCE, Acceptance, AcceptanceError
 from warpserve.predictors.aiconfigurator.client import python_environment
 from warpserve.predictors.from_catalogue import hardware_of
@@ -49,6 +50,8 @@ def member_environment(
         env |= hub_folder(folder / "hub", env)
     if asked.acceptance is not None:
         env[ACCEPTANCE] = asked.acceptance
+    if not asked.ghost_ranks:
+        env[SESSION_GHOSTS] = "0"
     if asked.step_log is not None:
         asked.step_log.mkdir(parents=True, exist_ok=True)
         env[FOLDER] = str(asked.step_log.absolute())

@@ -10,6 +10,9 @@
 | ``torch.zeros`` of the KV offload | pinned zeros are not written | they would fill this host |
 | ``_select_swap_blocks_fn`` | always cuMemcpyBatchAsync | a kernel would take no time |
 | ``torch.distributed`` | groups of one rank get the fake backend | they only poll |
+| ``Executor.get_class`` | one worker for a group of ranks | ghost ranks (ghosts.py) |
+| ``in_the_same_node_as``, ``MessageQueue`` | of ghosts: all are; none | they need no processes |
+| ``CustomAllreduce``, ``torch_symm_mem`` | of ghosts: own buffers only | likewise |
 | ``Worker.execute_model`` | instead, once warm | a step is its predicted time |
 | ``Worker.sample_tokens`` | instead, once warm | the tokens of that step |
 | ``Worker.take_draft_token_ids`` | instead, once warm | what a drafter proposes next |
@@ -28,6 +31,14 @@ from warpserve.patches.imported import after_import
 from warpserve.patches.lone_groups import without_transport
 from warpserve.patches.versions import require_version
 from warpserve.patches.virtual_gpu import is_virtual
+from warpserve.patches.vllm.ghosts import (
+    are_ghosts,
+    choose_executor,
+    say_same_node,
+    with_own_buffers,
+    without_queues,
+    without_rendezvous,
+)
 from warpserve.patches.vllm.kv_offload import copy_without_touching
 from warpserve.patches.vllm.loading import load_configurations
 from warpserve.patches.vllm.shm_broadcast import block_at_once
@@ -36,20 +47,29 @@ from warpserve.predictors.spec import SESSION_PREDICTOR
 VERSIONS = ("0.19.0", "0.24.0", "0.33.0")
 
 
+_OF_RANKS = "vllm.distributed.device_communicators"
+
+
 def install() -> None:
-    """Patches vLLM's worker as soon as this process imports it."""
-    if is_virtual():
-        after_import("vllm.distributed.parallel_state", _patch_groups)
-        after_import("vllm.distributed.device_communicators.shm_broadcast", block_at_once)
-        after_import("vllm.v1.worker.gpu_worker", _patch_worker)
-        for name in ("vllm.v1.kv_offload.cpu.gpu_worker", "vllm.v1.kv_offload.worker.cpu_gpu"):
-            after_import(name, copy_without_touching)
-        if SESSION_PREDICTOR in os.environ:
-            after_import("vllm.engine.arg_utils", load_configurations)
+    """Patches vLLM's modules as soon as this process imports them."""
+    if not is_virtual():
+        return
+    after_import("vllm.distributed.parallel_state", _patch_groups)
+    after_import(f"{_OF_RANKS}.shm_broadcast", block_at_once)
+    after_import("vllm.v1.worker.gpu_worker", _patch_worker)
+    for name in ("vllm.v1.kv_offload.cpu.gpu_worker", "vllm.v1.kv_offload.worker.cpu_gpu"):
+        after_import(name, copy_without_touching)
+    if SESSION_PREDICTOR in os.environ:
+        after_import("vllm.engine.arg_utils", load_configurations)
+        after_import("vllm.v1.executor.abstract", choose_executor)
+        after_import("vllm.distributed.parallel_state", say_same_node)
+        after_import(f"{_OF_RANKS}.shm_broadcast", without_queues)
+        after_import(f"{_OF_RANKS}.custom_all_reduce", with_own_buffers)
+        after_import(f"{_OF_RANKS}.symm_mem", without_rendezvous)
 
 
 def _patch_groups(module: ModuleType) -> None:
-    without_transport(module.torch.distributed)
+    without_transport(module.torch.distributed, are_ghosts)
 
 
 def _patch_worker(module: ModuleType) -> None:

@@ -234,7 +234,8 @@ def test_experts_work_in_lock_step(warpserve: Warpserve, tmp_path: Path) -> None
     assert served.answers[0][0]["times_ms"][0] == STEP_MS
     one, two = ([(s["start_ns"], s["end_ns"]) for s in steps] for steps in served.steps)
     assert len(one) > 10
-    assert one == two
+    # A wave ends for one of them a step before the other.
+    assert set(one) <= set(two) or set(two) <= set(one)
     dummies = [step for steps in served.steps for step in steps if not step["request_ids"]]
     assert dummies
 
@@ -288,6 +289,7 @@ def test_kv_offload(warpserve: Warpserve, tmp_path: Path) -> None:
         tmp_path,
         LLAMA,
         "--kv-offloading-size=20",
+        "--max-num-batched-tokens=2048",
         "--num-gpu-blocks-override=2000",
         "--max-model-len=16000",
         bursts=[*([request] for request in prompts), [prompts[0]]],

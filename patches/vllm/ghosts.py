@@ -1,0 +1,134 @@
+"""Ghost ranks: one worker stands for its tensor-parallel group, as all do the same control work.
+
+It runs in the engine core's process. Its groups have all their ranks in name: NCCL's are those of
+the virtual one (WARPSERVE_GHOST_RANKS), with the memory and the time of all; what ranks would tell
+each other on the CPU is what this one says. What sets up memory between processes is kept to the
+worker's own part of it, which is as large as with real ranks.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from types import ModuleType
+from typing import Any
+
+from warpserve.patches.versions import require_attributes
+
+SESSION_GHOSTS = "WARPSERVE_GHOSTS"
+"""For the session's members: "0" where the user wants a process for each rank."""
+
+_NCCL_GHOSTS = "WARPSERVE_GHOST_RANKS"
+
+
+def are_ghosts() -> bool:
+    """Whether the other ranks of this process' groups exist in name only."""
+    return os.environ.get(_NCCL_GHOSTS) == "1"
+
+
+def choose_executor(module: ModuleType) -> None:
+    """``module``: vllm.v1.executor.abstract."""
+    require_attributes(module, ("Executor",))
+    require_attributes(module.Executor, ("get_class",))
+    get_class = module.Executor.get_class
+
+    def get_class_for_ghosts(config: Any) -> Any:
+        chosen = get_class(config)
+        if not _is_safe(config):
+            return chosen
+        from vllm.v1.executor.uniproc_executor import UniProcExecutor
+
+        os.environ[_NCCL_GHOSTS] = "1"
+        logging.getLogger("vllm").info(
+            "warpserve: one worker stands for all %d ranks (--no-ghost-ranks runs them all)",
+            config.parallel_config.world_size,
+        )
+        return UniProcExecutor
+
+    module.Executor.get_class = staticmethod(get_class_for_ghosts)
+
+
+def say_same_node(module: ModuleType) -> None:
+    """``module``: vllm.distributed.parallel_state, which asks through memory that ranks share."""
+    require_attributes(module, ("in_the_same_node_as",))
+    in_the_same_node_as = module.in_the_same_node_as
+
+    def all_are(group: Any, source_rank: int = 0) -> list[bool]:
+        if are_ghosts() and module.torch.distributed.get_world_size(group) > 1:
+            return [True] * module.torch.distributed.get_world_size(group)
+        return list(in_the_same_node_as(group, source_rank))
+
+    vars(module)["in_the_same_node_as"] = all_are
+
+
+def without_queues(module: ModuleType) -> None:
+    """``module``: vllm.distributed.device_communicators.shm_broadcast. Ghosts read no queue."""
+    require_attributes(module, ("MessageQueue",))
+    create = module.MessageQueue.create_from_process_group
+
+    def create_for_processes(*arguments: Any, **options: Any) -> Any:
+        return None if are_ghosts() else create(*arguments, **options)
+
+    module.MessageQueue.create_from_process_group = staticmethod(create_for_processes)
+
+
+def with_own_buffers(module: ModuleType) -> None:
+    """``module``: vllm.distributed.device_communicators.custom_all_reduce."""
+    require_attributes(module, ("CustomAllreduce", "ops", "current_platform", "dist"))
+    create = module.CustomAllreduce.create_shared_buffer
+
+    def create_own(size_in_bytes: int, group: Any = None, **options: Any) -> list[int]:
+        if not are_ghosts():
+            return list(create(size_in_bytes, group, **options))
+        pointer, _ = module.ops.allocate_shared_buffer_and_handle(size_in_bytes)
+        return [pointer] * module.dist.get_world_size(group=group)
+
+    module.CustomAllreduce.create_shared_buffer = staticmethod(create_own)
+    vars(module)["current_platform"] = _PlatformOfGhosts(module.current_platform)
+
+
+def without_rendezvous(module: ModuleType) -> None:
+    """``module``: vllm.distributed.device_communicators.symm_mem, which takes the error well."""
+    require_attributes(module, ("torch_symm_mem",))
+    vars(module)["torch_symm_mem"] = _SymmetricMemoryOfGhosts(module.torch_symm_mem)
+
+
+class _PlatformOfGhosts:
+    def __init__(self, platform: Any) -> None:
+        self._platform = platform
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._platform, name)
+
+    def is_fully_connected(self, devices: list[int]) -> bool:
+        """Of ghosts, each of which said the device of the worker: they have the next ones."""
+        if are_ghosts():
+            devices = list(range(devices[0], devices[0] + len(devices)))
+        return bool(self._platform.is_fully_connected(devices))
+
+
+class _SymmetricMemoryOfGhosts:
+    def __init__(self, symmetric_memory: Any) -> None:
+        self._symmetric_memory = symmetric_memory
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._symmetric_memory, name)
+
+    def rendezvous(self, *arguments: Any) -> Any:
+        if are_ghosts():
+            raise RuntimeError("ghost ranks share no memory")
+        return self._symmetric_memory.rendezvous(*arguments)
+
+
+def _is_safe(config: Any) -> bool:
+    """All ranks are of one tensor-parallel group on this host, and nobody else looks at them."""
+    parallel = config.parallel_config
+    return (
+        os.environ.get(SESSION_GHOSTS) != "0"
+        and parallel.tensor_parallel_size > 1
+        and parallel.world_size == parallel.tensor_parallel_size
+        and parallel.data_parallel_size == 1
+        and getattr(parallel, "nnodes", 1) == 1
+        and parallel.distributed_executor_backend == "mp"
+        and config.kv_transfer_config is None
+    )
