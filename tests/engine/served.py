@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,13 @@ class Served:
     steps: list[list[dict[str, Any]]]
     """The step log, by process."""
     log: str
+
+    @property
+    def kv_cache_tokens(self) -> int:
+        """As the engine says in its log."""
+        found = re.search(r"GPU KV cache size: ([\d,]+) tokens", self.log)
+        assert found is not None
+        return int(found[1].replace(",", ""))
 
 
 def serve(

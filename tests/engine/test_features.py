@@ -122,6 +122,29 @@ def test_priorities_and_preemption(warpserve: Warpserve, tmp_path: Path) -> None
     assert recomputed, "prompt and outputs together"
 
 
+@feature("Tensor parallelism, ghost ranks", "--tensor-parallel-size 2")
+def test_one_worker_stands_for_both_ranks(warpserve: Warpserve, tmp_path: Path) -> None:
+    """With a process for each rank (--no-ghost-ranks) the KV cache has as many tokens, and each
+    token of each request comes at the same instant.
+    """
+    bursts = [[completion(prompt(n, 40 * n + 10), 8) for n in range(6)]]
+    ghosts, processes = (
+        serve(
+            warpserve,
+            tmp_path / option,
+            LLAMA,
+            "--tensor-parallel-size=2",
+            gpu="h100-sxm:2",
+            bursts=bursts,
+            options=[option],
+        )
+        for option in ("--ghost-ranks", "--no-ghost-ranks")
+    )
+    assert (len(ghosts.steps), len(processes.steps)) == (1, 2)
+    assert ghosts.kv_cache_tokens == processes.kv_cache_tokens
+    assert ghosts.answers == processes.answers
+
+
 @feature("Pipeline parallelism", "--pipeline-parallel-size 2")
 def test_pipeline_parallelism(warpserve: Warpserve, tmp_path: Path) -> None:
     """A token takes a step of each of two stages and NCCL's transfer between them; several requests

@@ -64,7 +64,6 @@ def test_the_same_results_with_all_cores_busy(
 def test_two_gpus_take_the_same_steps_with_twice_the_cache(poisson: Run, tmp_path: Path) -> None:
     both = bench(tmp_path / "run", *POISSON, "--gpu=h100-sxm:2")
     assert 2 * poisson.kv_cache_tokens < both.kv_cache_tokens < 2.5 * poisson.kv_cache_tokens
-    assert len(list(both.folder.steps.iterdir())) == 2, "a worker process for each"
     for one, two in zip(poisson.requests, both.requests, strict=True):
         assert two.ttft_s == pytest.approx(one.ttft_s, abs=1e-9)
         assert two.itl_s == pytest.approx(one.itl_s, abs=1e-9)
