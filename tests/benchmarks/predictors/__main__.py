@@ -50,9 +50,10 @@ The predictions are **not** runs of the engine: they are a steady-state estimate
 the frontend. Keys and values are taken to be stored in bf16, engines to have their default budget
 of 8,192 tokens; the points do not say. The tables are of vLLM 0.24.
 
-Then two numbers a cell, scale and host, are fitted to the points with a concurrency of up to 8, and
-the error is that of all others. Left out: models without a configuration here (MiniMax, Kimi), the
-points of Llama-3.1-8B (known to be bad), attention under data parallelism.
+Then two numbers a cell, scale and host, are fitted to the points with a concurrency of up to 8
+(least squares, with a scale near 1 preferred), and the error is that of all others. Left out:
+models without a configuration here (MiniMax, Kimi), the points of Llama-3.1-8B (known to be bad),
+attention under data parallelism.
 """
 
 _WORSE = """\
@@ -63,8 +64,8 @@ Where it is worse, and why:
   from -6 % at a concurrency of 8 to -14 % at 128, so that part of it is a cost of each request,
   which one number a step does not have. Qwen3-235B is furthest away, for no reason that the points
   tell.
-- Concurrencies of up to 8 can hardly tell scale from host: both stand in for each other, and the
-  fit makes some cells worse at high concurrency than no fit.
+- Concurrencies of up to 8 can hardly tell scale from host, and know nothing of what grows with
+  concurrency: the fit makes some cells worse at high concurrency than no fit.
 - The estimate is no engine: how prefills of several requests meet in a step is left out, and more
   so the higher the concurrency.
 - The single point of Qwen3-32B in fp8 has a TPOT at a concurrency of 48 that is shorter than that

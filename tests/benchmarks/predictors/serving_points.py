@@ -27,6 +27,8 @@ _MODELS = {
 }
 _FIT_CONCURRENCY = 8
 _MOST_WAITING = 0.5
+_WEIGHT_OF_ONE = (0.03 / 0.05) ** 2
+"""Of a scale that is known to be within 5 % of 1, beside points that are right within 3 %."""
 
 
 class Cell(NamedTuple):
@@ -104,13 +106,15 @@ def _point_of(row: dict[str, str]) -> Point:
 def fit(pairs: Sequence[tuple[float, float]]) -> Fit:
     """Least relative squares of (predicted, measured), with no host time below 0.
 
-    Minimises the sum of (scale p / m + host / m - 1)^2.
+    Minimises the sum of (scale p / m + host / m - 1)^2, and of (scale - 1)^2 by weight: few points
+    of alike loads can't tell both numbers apart, and would trade one for the other.
     """
     rows = [(predicted / measured, 1 / measured) for predicted, measured in pairs]
     pp, ph, hh, p, h = (
         sum(products)
         for products in zip(*((a * a, a * b, b * b, a, b) for a, b in rows), strict=True)
     )
+    pp, p = pp + _WEIGHT_OF_ONE, p + _WEIGHT_OF_ONE
     determinant = pp * hh - ph * ph
     if determinant > 1e-9 * pp * hh:
         scale, host_ns = (p * hh - h * ph) / determinant, (pp * h - ph * p) / determinant

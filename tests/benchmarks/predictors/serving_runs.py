@@ -30,9 +30,9 @@ _HEAD = """\
 Written by `python -m tests.benchmarks.predictors.serving_runs` on {date:%Y-%m-%d}. Llama-3.1-8B in
 bf16, the 300 requests of a ShareGPT workload at ten a second, means in ms. Real: vLLM 0.19.0 on the
 card, asked in its own process (LLMServingSim's runs, tests/data/llmservingsim). Virtual: vLLM
-0.24.0 under `warpserve bench --fast`, with the same lengths and batch limits. Nothing is fitted,
-and nothing is added for the host. The arrivals differ: those of the real runs are a trace, here
-they are drawn at the same rate; both saturate, so that TTFT is mostly waiting.
+0.24.0 under `warpserve bench`, with the same lengths and batch limits. Nothing is fitted, and
+nothing is added for the host. The arrivals differ: those of the real runs are a trace, here they
+are drawn at the same rate; both saturate, so that TTFT is mostly waiting.
 
 | GPU | predictor | of | real | virtual | error |
 |---|---|---|---|---|---|"""
@@ -85,7 +85,7 @@ def virtual(case: Case) -> Means:
         out = Path(folder) / "run"
         command = [sys.executable, "-m", "warpserve", "bench", "--model", "llama-3.1-8b"]
         command += ["--gpu", case.gpu, "--predictor", case.predictor, "--workload", "sharegpt"]
-        command += ["--rate", str(_RATE), "--num-requests", str(_REQUESTS), "--fast"]
+        command += ["--rate", str(_RATE), "--num-requests", str(_REQUESTS)]
         command += ["--out", str(out), "--", "--max-num-batched-tokens", "2048"]
         subprocess.run([*command, *case.engine_flags], check=True, stdout=subprocess.DEVNULL)
         summary = json.loads((out / "summary.json").read_text())

@@ -1,0 +1,82 @@
+"""What compares predictors with measurements: the estimate of a steady load, the fit, the data."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.benchmarks.predictors.errors import Errors
+from tests.benchmarks.predictors.profiles import _PROFILES, Profile
+from tests.benchmarks.predictors.real_runs import _RUNS, decode_steps
+from tests.benchmarks.predictors.serving_points import fit, points_by_cell
+from tests.benchmarks.predictors.steady_state import Load, tpot_ns
+from warpserve.predictors.batch import Batch
+from warpserve.predictors.predictor import Prediction, Provenance
+
+
+class ByTokens:
+    """A nanosecond for each token, and the batches that it was asked about."""
+
+    def __init__(self) -> None:
+        self.asked: list[Batch] = []
+
+    def predict(self, batch: Batch) -> Prediction:
+        self.asked.append(batch)
+        return Prediction(batch.new_tokens, Provenance.STATED)
+
+
+def test_alone_a_request_only_decodes() -> None:
+    assert tpot_ns(ByTokens(), Load(1, 100, 10)) == 1
+
+
+def test_others_are_prefilled_meanwhile() -> None:
+    """Three others in nine steps: three of 102 + 1 tokens, six of 4."""
+    predictor = ByTokens()
+    assert tpot_ns(predictor, Load(4, 100, 10)) == pytest.approx((3 * 103 + 6 * 4) / 9)
+    contexts = [step.cached_tokens for step in predictor.asked[-1].requests]
+    assert contexts == [101, 104, 106, 109]
+
+
+def test_prompts_longer_than_the_budget_come_in_chunks() -> None:
+    predictor = ByTokens()
+    tpot_ns(predictor, Load(2, 20_000, 1000))
+    chunks = [batch.requests[-1] for batch in predictor.asked[:-1]]
+    assert [chunk.new_tokens for chunk in chunks] == [8191, 8191, 3618]
+    assert [chunk.cached_tokens for chunk in chunks] == [0, 8191, 16382]
+
+
+def test_no_more_steps_are_mixed_than_there_are() -> None:
+    assert tpot_ns(ByTokens(), Load(64, 1000, 10)) == 1063
+
+
+def test_a_fit_finds_host_time_and_leaves_alone_what_is_right() -> None:
+    predicted = [1e6 * n for n in (1, 2, 5, 10, 30, 70)]
+    right = fit([(p, p) for p in predicted])
+    assert right.scale == pytest.approx(1)
+    assert right.host_ns == pytest.approx(0, abs=1)
+    slow_host = fit([(p, p + 2e6) for p in predicted])
+    assert slow_host.host_ns == pytest.approx(2e6, rel=0.01)
+    assert slow_host.scale == pytest.approx(1, rel=0.01)
+    assert fit([(p, 0.9 * p - 1e5) for p in predicted]).host_ns == 0
+
+
+def test_errors_are_summarised() -> None:
+    assert Errors.of([-0.5, 0.1, 0.2]) == Errors(points=3, median=0.2, worst=0.5, bias=0.1)
+
+
+def test_there_are_points_to_compare_with() -> None:
+    points = [point for points in points_by_cell().values() for point in points]
+    compared = [point for point in points if not point.is_queueing]
+    assert len(compared) >= 60
+    assert len({cell.model for cell in points_by_cell()}) == 4
+    assert all(point.tpot_ns > 0 for point in points)
+
+
+def test_profiles_and_runs_give_steps_of_all_kinds() -> None:
+    steps = list(Profile(_PROFILES / "RTX4090" / "Llama-3.1-8B", 32).steps())
+    assert {step.kind for step in steps} == {"decode", "prefill", "mixed"}
+    one_decode = next(step for step in steps if step.kind == "decode")
+    weights_ns = 2 * 7.5e9 / 1.008e12 * 1e9  # read once
+    assert weights_ns < one_decode.measured_ns < 1.5 * weights_ns
+    for batch, duration_ns in decode_steps(_RUNS / "RTX4090"):
+        assert weights_ns < duration_ns < 5 * weights_ns
+        assert not any(request.is_prefill for request in batch.requests)
