@@ -22,7 +22,7 @@ class ProcessCost(BaseModel):
     name: str
     cpu_s: float
     resident_bytes: int
-    """At its last look, with what it shares with others."""
+    """The most that was seen, with what it shares with others."""
 
 
 class HostMeter:
@@ -35,11 +35,15 @@ class HostMeter:
     def begin(self) -> None:
         """Counts from now on."""
         self._begin_s = time.monotonic()
-        self._at_begin = self._latest = _uses_below(self._root_pid)
+        self._at_begin = _uses_below(self._root_pid)
+        self._latest = dict(self._at_begin)
 
     def look(self) -> None:
         """Of a process that ends, what it used after the last look is not counted."""
-        self._latest = self._latest | _uses_below(self._root_pid)
+        for pid, use in _uses_below(self._root_pid).items():
+            before = self._latest.get(pid, use)
+            largest_bytes = max(before.resident_bytes, use.resident_bytes)  # 0 once it has ended
+            self._latest[pid] = use._replace(resident_bytes=largest_bytes)
 
     @property
     def wall_s(self) -> float:

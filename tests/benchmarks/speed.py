@@ -52,8 +52,8 @@ vLLM 0.24.0 with Llama-3.1-8B on an RTX PRO 6000, steps of {STEP_MS} ms; 300 req
 lengths, 10 a second, up to 128 running; tokens streamed to `vllm bench serve`, and `--fast`.
 Start-up is left out: counted is from the first step to the client's end.
 
-| client | steps | wall time | bar | wall time a step | virtual time |
-|---|---|---|---|---|---|
+| client | steps | wall time | bar | wall time a step | CPU a step | virtual time |
+|---|---|---|---|---|---|---|
 {"".join(row(name, summary) for name, summary in summaries.items())}
 Processor time a step and resident memory, with what is shared, by process:
 
@@ -64,10 +64,11 @@ Processor time a step and resident memory, with what is shared, by process:
 
 def row(name: str, summary: Summary) -> str:
     serving = summary.host.serving
+    cpu_ms = sum(process.cpu_s for process in serving.processes) * 1e3 / serving.steps
     a_step_ms = serving.wall_s * 1e3 / serving.steps
     return (
         f"| {name} | {serving.steps:,} | {serving.wall_s:.1f} s | {WALL_BARS_S[name]:g} s |"
-        f" {a_step_ms:.2f} ms | {summary.host.virtual_s:.1f} s |\n"
+        f" {a_step_ms:.2f} ms | {cpu_ms:.2f} ms | {summary.host.virtual_s:.1f} s |\n"
     )
 
 
