@@ -187,6 +187,16 @@ def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyP
         tables.cached_table(deployment(), Path("/nowhere"))
 
 
+def test_weights_that_the_package_cannot_read_are_told(table: StepTable) -> None:
+    config = {**deployment().config, "quantization_config": {"quant_method": "fbgemm_fp8"}}
+    read, told = (
+        tables.build_table(deployment(**changes)).decode_operators
+        for changes in ({"config": config}, {"weights": "fp8"})
+    )
+    assert read == told
+    assert read != table.decode_operators
+
+
 @pytest.mark.parametrize(
     ("model", "gpu", "changes", "named"),
     [

@@ -60,6 +60,8 @@ _MOE_MODES = {
     "mxfp4": "w4a16_mxfp4",
     "nvfp4": "nvfp4",
 }
+_UNREAD_METHODS = ("fbgemm_fp8",)
+"""Of quantising weights: ones that the package does not know, and that weights_of does."""
 _KV_MODES = {2: "bfloat16", 1: "fp8"}
 
 _SCALES_OF_WEIGHTS = 0.1
@@ -127,7 +129,7 @@ def build_table(deployment: Deployment) -> StepTable:
     system = system_of(deployment.hardware)
     tables_version = _tables_version(deployment, system)
     with tempfile.TemporaryDirectory() as folder, _own_errors():
-        (Path(folder) / "config.json").write_text(json.dumps(dict(deployment.config)))
+        (Path(folder) / "config.json").write_text(json.dumps(_config_of(deployment)))
         model = _Model(Path(folder), system, deployment, tables_version)
         return _table_of(model, deployment, f"{system}, {deployment.engine} {tables_version}")
 
@@ -349,10 +351,23 @@ def _layout(deployment: Deployment) -> dict[str, Any]:
     }
 
 
+def _package_reads_weights(deployment: Deployment) -> bool:
+    """How weights are stored; else it is told."""
+    quantization = deployment.config.get("quantization_config") or {}
+    return deployment.weights is None and quantization.get("quant_method") not in _UNREAD_METHODS
+
+
+def _config_of(deployment: Deployment) -> dict[str, Any]:
+    """What the package is given to read."""
+    config = dict(deployment.config)
+    if not _package_reads_weights(deployment):
+        config.pop("quantization_config", None)
+    return config
+
+
 def _modes(deployment: Deployment) -> dict[str, str]:
-    """The package reads weights from the configuration by itself: only what was asked for else."""
     modes = {"kvcache_quant_mode": _KV_MODES[deployment.kv_cache_bytes]}
-    if deployment.weights is None:
+    if _package_reads_weights(deployment):
         return modes
     weights = weights_of(deployment.config, deployment.weights).experts.name
     modes["gemm_quant_mode"] = _GEMM_MODES[weights]
