@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from tests.harness import CLIENTS, Warpserve, member_pythons
 from tests.test_predictors import BATCHES, decodes, deployment, ns, prefill
 from warpserve.predictors.aiconfigurator import tables
 from warpserve.predictors.aiconfigurator.client import aiconfigurator, python_environment
@@ -171,6 +172,23 @@ def test_a_table_is_asked_for_once_in_warpserves_own_python(
     assert made.stat().st_mtime_ns == before
     aiconfigurator(deployment(kv_cache="fp8"))
     assert len(list(tmp_path.glob("aiconfigurator/*.json"))) == 2
+
+
+@pytest.mark.parametrize("python", member_pythons())
+def test_members_get_it_in_no_time(warpserve: Warpserve, python: str, tmp_path: Path) -> None:
+    """Whatever their Python: it has the standard library only."""
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(dict(deployment().config)))
+    done = warpserve.run(
+        [python, "-S", CLIENTS / "predicted.py", config],
+        options=["--gpu", "h100-sxm:8", "--predictor", "aiconfigurator"],
+        env={"PYTHONPATH": str(CLIENTS.parents[1])},
+    )
+    assert done.exit_code == 0, done.stderr
+    duration_ns, passed_s = done.stdout.split()
+    assert int(duration_ns) == ns(aiconfigurator(deployment()), decodes(1, 101))
+    assert float(passed_s) == 0
+    assert done.session.warnings["static_binary"] == 0
 
 
 def test_a_python_without_warpserve_is_an_error_that_names_it(

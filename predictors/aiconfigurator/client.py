@@ -13,8 +13,8 @@ from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.predictor import PredictorError
 
 _PYTHON = "WARPSERVE_PYTHON"
-_OF_MEMBERS = ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONHOME", "PYTHONPATH")
-"""What makes a process see virtual GPUs and the engine's packages."""
+_OF_THE_ENGINE = ("PYTHONHOME", "PYTHONPATH")
+"""What makes a Python see the engine's packages. A session's clock it is to have as any member."""
 
 
 def python_environment() -> dict[str, str]:
@@ -32,7 +32,7 @@ def aiconfigurator(deployment: Deployment) -> Composed:
 
 def _table_text(deployment: Deployment) -> str:
     """No limit of time: in a session, only work would make a clock move towards it."""
-    env = {name: value for name, value in os.environ.items() if name not in _OF_MEMBERS}
+    env = {name: value for name, value in os.environ.items() if name not in _OF_THE_ENGINE}
     python = env.get(_PYTHON, sys.executable)
     command = [python, "-m", "warpserve.predictors.aiconfigurator.tables"]
     done = subprocess.run(
