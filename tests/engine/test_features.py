@@ -17,6 +17,8 @@ from tests.harness import Warpserve
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 STEP_MS = 20.0
+CORE_SLEEP_MS = 1.0
+"""vLLM's engine core sleeps as long when it finds nothing to do; a request may wait for its end."""
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +65,8 @@ def test_prefix_caching(dense: Served) -> None:
     the rest.
     """
     first, again = (dense.answers[i][0]["times_ms"][0] for i in (1, 2))
-    assert (first, again) == (2 * STEP_MS, STEP_MS)
+    assert 0 <= first - 2 * STEP_MS <= CORE_SLEEP_MS
+    assert 0 <= again - STEP_MS <= CORE_SLEEP_MS
     assert dense.metrics["vllm:prefix_cache_hits_total"] == 3_000 // 16 * 16
     (steps,) = dense.steps
     assert [8, 2_992, True] in [request for step in steps for request in step["requests"]]
@@ -110,6 +113,7 @@ def test_priorities_and_preemption(warpserve: Warpserve, tmp_path: Path) -> None
         tmp_path,
         LLAMA,
         "--scheduling-policy=priority",
+        "--no-enable-prefix-caching",
         "--num-gpu-blocks-override=90",
         "--max-model-len=1200",
         bursts=[[late, urgent]],
@@ -156,8 +160,8 @@ def test_pipeline_parallelism(warpserve: Warpserve, tmp_path: Path) -> None:
     )
     alone = served.answers[0][0]["times_ms"]
     assert 2 * STEP_MS < alone[0] < 2 * STEP_MS + 1
-    # vLLM's core sleeps 1 ms whenever it finds nothing to schedule.
-    assert all(2 * STEP_MS < b - a < 2 * STEP_MS + 2 for a, b in pairwise(alone))
+    longest_ms = 2 * STEP_MS + 1 + CORE_SLEEP_MS
+    assert all(2 * STEP_MS < b - a < longest_ms for a, b in pairwise(alone))
     assert len(served.steps) == 2
     first, second = served.steps
     overlapping = [
