@@ -32,7 +32,9 @@ bf16, the 300 requests of a ShareGPT workload at ten a second, means in ms. Real
 card, asked in its own process (LLMServingSim's runs, tests/data/llmservingsim). Virtual: vLLM
 0.24.0 under `warpserve bench`, with the same lengths and batch limits. Nothing is fitted, and
 nothing is added for the host. The arrivals differ: those of the real runs are a trace, here they
-are drawn at the same rate; both saturate, so that TTFT is mostly waiting.
+are drawn at the same rate; both saturate, so that TTFT is mostly waiting, and errors of a step add
+up in it. Where the analytic predictor is this close, errors of its parts cancel
+([predictors.md](predictors.md) has them).
 
 | GPU | predictor | of | real | virtual | error |
 |---|---|---|---|---|---|"""
