@@ -73,6 +73,10 @@ class VirtualOutput(AsyncModelRunnerOutput):  # type: ignore[misc]
         self._steps.log_known()
         return self._output
 
+    def get_kv_connector_output(self) -> Any:
+        """Before the end; asked for from vLLM 0.33 on."""
+        return self._output.kv_connector_output
+
 
 def _recorded() -> torch.cuda.Event:
     event = torch.cuda.Event(enable_timing=True)
