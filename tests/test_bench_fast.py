@@ -86,8 +86,9 @@ def test_epoll_waits_for_whole_milliseconds(timeout_s: float, wait_ns: int) -> N
     assert epoll_wait_ns(timeout_s) == wait_ns
 
 
-def test_timers_fire_as_in_a_loop_that_steps_wake_up(warpserve: Warpserve) -> None:
-    outcome = warpserve.run([sys.executable, CLIENTS / "streamed_loop.py"])
+@pytest.mark.parametrize("logged_at", ["begin", "end"])
+def test_timers_fire_as_in_a_loop_that_steps_wake_up(warpserve: Warpserve, logged_at: str) -> None:
+    outcome = warpserve.run([sys.executable, CLIENTS / "streamed_loop.py", logged_at])
     assert outcome.exit_code == 0, outcome.stderr
     streamed, quiet = json.loads(outcome.stdout)
     assert quiet == streamed

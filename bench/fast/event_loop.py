@@ -57,6 +57,7 @@ class _StreamedSelector(selectors.EpollSelector):
         self._growth = growth
         self._new_ends_ns = new_ends_ns
         self._next_timer_s = next_timer_s
+        self._ends_ns: set[int] = set()  # still to come: a step is logged when it begins
 
     def select(self, timeout: float | None = None) -> Any:
         if timeout is not None and timeout > 0:
@@ -72,20 +73,28 @@ class _StreamedSelector(selectors.EpollSelector):
         """Returns at an event, or when a streaming client would see that it is ``due_s``."""
         if wait_until(int(due_s * 1e9), [self.fileno()]):
             return
-        woken_ns = self._last_woken_ns(self.instant_ns)
-        while woken_ns / 1e9 + _RESOLUTION_S <= due_s:
-            ends_ns = woken_ns + epoll_wait_ns(due_s - woken_ns / 1e9)
-            ready = wait_until(ends_ns, [self.fileno(), self._growth.fd])
-            if not ready or self.fileno() in ready:
-                return
+        woken_ns = self.instant_ns
+        while True:
+            self._growth.clear()
+            self._ends_ns.update(self._new_ends_ns())
             woken_ns = self._last_woken_ns(woken_ns)
+            if woken_ns / 1e9 + _RESOLUTION_S > due_s:
+                break
+            times_out_ns = woken_ns + epoll_wait_ns(due_s - woken_ns / 1e9)
+            next_ns = min([times_out_ns, *self._ends_ns])
+            ready = wait_until(next_ns, [self.fileno(), self._growth.fd])
+            if self.fileno() in ready or (not ready and next_ns == times_out_ns):
+                return
         # Woken by a step's tokens, which come when the engine is through with the step.
         wait_until(time.monotonic_ns() + _SETTLE_NS)
         self.instant_ns = woken_ns
 
     def _last_woken_ns(self, woken_ns: int) -> int:
-        self._growth.clear()
-        return max([woken_ns, *self._new_ends_ns()])
+        """``woken_ns``, or the end of a step since then."""
+        now_ns = time.monotonic_ns()
+        past_ns = {end_ns for end_ns in self._ends_ns if end_ns <= now_ns}
+        self._ends_ns -= past_ns
+        return max([woken_ns, *past_ns])
 
 
 def epoll_wait_ns(timeout_s: float) -> int:

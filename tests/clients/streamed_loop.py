@@ -1,6 +1,7 @@
 """Timers of a loop that steps wake up, and of one that only reads the log of these steps.
 
-Prints both lists of instants at which the timers fired, as JSON.
+Argument: whether a step is logged at its "begin" or at its "end". Prints both lists of instants at
+which the timers fired, as JSON.
 """
 
 import asyncio
@@ -8,6 +9,7 @@ import contextlib
 import json
 import random
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -28,18 +30,20 @@ async def fire(delays_s: list[float]) -> list[float]:
     return fired
 
 
-def run_steps(log: Path, woken: socket.socket) -> None:
+def run_steps(log: Path, logged_at: str, woken: socket.socket) -> None:
     draw = random.Random(1)
     end_ns = time.monotonic_ns()
     with log.open("w", buffering=1) as file:
         for number in range(STEPS):
-            end_ns += draw.randrange(1_100_000, 15_000_000)
-            wait_until(end_ns)
+            end_ns += draw.randrange(200_000, 15_000_000)
+            if logged_at == "end":
+                wait_until(end_ns)
             gives_token = number % 5 != 0
             row = [1, number, False] if gives_token else [PROMPT_TOKENS - 1, 0, True]
             names = ["a"] if gives_token else [f"b{number}"]
             step = {"end_ns": end_ns, "request_ids": names, "requests": [row]}
             file.write(json.dumps(step) + "\n")
+            wait_until(end_ns)
             if gives_token:
                 woken.send(b"x")
 
@@ -57,7 +61,8 @@ def main() -> None:
             return [step.end_ns for steps in log.read().values() for step in steps]
 
         quiet = StreamedLoop(growth, new_ends_ns)
-        steps = threading.Thread(target=run_steps, args=(Path(name) / "steps-1.jsonl", woken))
+        log_file = Path(name) / "steps-1.jsonl"
+        steps = threading.Thread(target=run_steps, args=(log_file, sys.argv[1], woken))
         fired = {}
         loops = [
             threading.Thread(
