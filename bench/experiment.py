@@ -14,6 +14,7 @@ from warpserve.bench.environment import describe_environment
 from warpserve.bench.host_cost import HostMeter
 from warpserve.bench.kv_cache import kv_tokens
 from warpserve.bench.report.page import write_report
+from warpserve.bench.report.trace import write_trace
 from warpserve.bench.run_folder import RunError, RunFolder
 from warpserve.bench.summary import Serving, Summary, summarise
 from warpserve.bench.workload.lengths import lengths_of
@@ -43,6 +44,7 @@ def run_experiment(config: RunConfig, out: Path) -> Summary:
     summary = summarise(config, requests, state, serving)
     folder.summary.write_text(summary.model_dump_json(indent=2) + "\n")
     write_report(folder, config, requests, summary)
+    write_trace(folder, requests)
     return summary
 
 

@@ -21,6 +21,7 @@ class RunFolder:
     | ``summary.json`` | the figures, and the session's last state |
     | ``metrics.jsonl`` | the engine's Prometheus metrics, once a virtual second |
     | ``report.html`` | one page with tables and plots |
+    | ``trace.json`` | steps and requests, for https://ui.perfetto.dev |
     | ``engine.log``, ``client.log`` | what they printed |
     """
 
@@ -37,6 +38,7 @@ class RunFolder:
         self.engine_log = path / "engine.log"
         self.client_log = path / "client.log"
         self.report = path / "report.html"
+        self.trace = path / "trace.json"
 
     @classmethod
     def create(cls, path: Path) -> RunFolder:

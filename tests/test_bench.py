@@ -23,6 +23,7 @@ from warpserve.bench.kv_cache import kv_tokens_of_file
 from warpserve.bench.models import model_named
 from warpserve.bench.report.page import write_report
 from warpserve.bench.report.timeline import output_tokens_per_s, read_samples, sampled
+from warpserve.bench.report.trace import write_trace
 from warpserve.bench.results import RequestResult, read_vllm_results
 from warpserve.bench.run_folder import RunError, RunFolder
 from warpserve.bench.servers import vllm_serve
@@ -300,3 +301,29 @@ def test_a_report_shows_what_there_is(tmp_path: Path) -> None:
     assert "busy_wait: 1" in page
     assert re.search(r"<td>server</td>.*0\.50</td>.*>3</td>", page, re.DOTALL)
     assert "src=" not in page, "one file that needs no other"
+
+
+def test_a_trace_has_steps_and_requests_from_the_first_request_on(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run")
+    requests = [request(0), request(1)]
+    start_ns = round(min(r.start_s for r in requests) * 1e9)
+    step = {
+        "start_ns": start_ns,
+        "end_ns": start_ns + 20_000_000,
+        "duration_ns": 20_000_000,
+        "provenance": "stated",
+        "padded_tokens": 8,
+        "request_ids": ["a", "b"],
+        "requests": [[5, 0, True], [1, 9, False]],
+    }
+    (folder.steps / "steps-1.jsonl").write_text(json.dumps(step) + "\n")
+    write_trace(folder, requests)
+    events = json.loads(folder.trace.read_text())["traceEvents"]
+    (bar,) = [event for event in events if event["ph"] == "X"]
+    assert (bar["name"], bar["ts"], bar["dur"]) == ("mixed", 0.0, 20_000.0)
+    assert bar["args"]["new tokens"] == 6
+    (counted,) = [event for event in events if event["ph"] == "C"]
+    assert counted["args"] == {"prefill": 1, "decode": 1}
+    begins = [event for event in events if event["ph"] == "b"]
+    assert len(begins) == len([event for event in events if event["ph"] == "e"]) == 4
+    assert begins[0]["name"] == "request 0"
