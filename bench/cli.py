@@ -59,6 +59,13 @@ def bench(
     acceptance: Annotated[
         str | None, typer.Option(help="of drafted tokens, a rate a position, such as 0.8,0.6")
     ] = None,
+    ghost_ranks: Annotated[
+        bool | None,
+        typer.Option(
+            "--ghost-ranks/--no-ghost-ranks",
+            help="one worker stands for a tensor-parallel group where that is safe [yes]",
+        ),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="[0]")] = None,
     clock: Annotated[Clock | None, typer.Option(help="exact, live or sleep [exact]")] = None,
     out: Annotated[Path | None, typer.Option(help="the run folder [runs/DATE-TIME]")] = None,
@@ -81,6 +88,7 @@ def bench(
             fast=fast,
             kv_tokens=None if kv_from is None else kv_tokens_of_file(kv_from),
             acceptance=acceptance,
+            ghost_ranks=ghost_ranks,
             seed=seed,
             clock=clock,
             engine_flags=engine_flags or None,

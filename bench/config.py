@@ -29,6 +29,8 @@ class EngineConfig(BaseModel):
     predictor: str
     acceptance: str | None = None
     """Of drafted tokens: a rate for each position."""
+    ghost_ranks: bool = True
+    """One worker stands for a tensor-parallel group, where that is safe."""
     kv_tokens: Annotated[int, Field(ge=1)] | None = None
     """The size of the KV cache; None: what the engine makes of the GPUs' memory."""
     seed: Annotated[int, Field(ge=0)] = 0

@@ -67,6 +67,7 @@ class EngineLaunch:
             gpu=self._config.gpu,
             predictor=self._config.predictor,
             acceptance=self._config.acceptance,
+            ghost_ranks=self._config.ghost_ranks,
             step_log=steps,
         )
 
