@@ -29,6 +29,7 @@ from warpserve.predictors.predictor import (
 )
 
 _CACHED_SIZES = 8192
+_TILES = "tiles of single rows, beside prefills"
 
 Prefill = tuple[int, int]
 """New and cached tokens of one request."""
@@ -39,8 +40,8 @@ class StepCosts(Protocol):
 
     provenance: Provenance
     """Of a step that ``outside`` has no objection to."""
-    decode_factor: float
-    """By which attention of decodes takes longer beside prefills."""
+    tile_ns: float
+    """What a token of a decode's context costs beside prefills at least (`mixed`)."""
 
     def tokens(self, tokens: int, *, has_prefill: bool) -> list[OperatorTime]: ...
 
@@ -74,7 +75,7 @@ class Composed:
             duration_ns += _total_ns(costs.prefill_attention(prefills))
         if contexts:
             alone_ns = _total_ns(costs.decode_attention(contexts))
-            duration_ns += alone_ns * costs.decode_factor if prefills else alone_ns
+            duration_ns += max(alone_ns, costs.tile_ns * sum(contexts)) if prefills else alone_ns
         if not (math.isfinite(duration_ns) and duration_ns > 0):
             raise PredictorError(f"{duration_ns} ns came out for {batch}")
         objection = costs.outside(batch.padded_tokens, prefills, contexts)
@@ -90,8 +91,10 @@ class Composed:
         if prefills:
             rows += costs.prefill_attention(prefills)
         if contexts:
-            factor = costs.decode_factor if prefills else 1.0
-            rows += [_times(factor, row) for row in costs.decode_attention(contexts)]
+            alone = costs.decode_attention(contexts)
+            tiles = OperatorTime("decode attention", costs.tile_ns * sum(contexts), _TILES)
+            are_longer = prefills and tiles.duration_ns > _total_ns(alone)
+            rows += [tiles] if are_longer else alone
         return rows + costs.logits(len(batch.requests))
 
     @property
@@ -124,13 +127,6 @@ def _split(batch: Batch) -> tuple[list[Prefill], list[int]]:
         else:
             contexts.append(new_tokens + cached_tokens)
     return prefills, contexts
-
-
-def _times(factor: float, row: OperatorTime) -> OperatorTime:
-    if factor == 1:
-        return row
-    source = f"{row.source}; {factor:g} times as long beside prefills"
-    return OperatorTime(row.name, row.duration_ns * factor, source)
 
 
 def _total_ns(rows: Sequence[OperatorTime]) -> float:

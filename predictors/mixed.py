@@ -1,26 +1,38 @@
 """Decodes beside prefills: what attention costs in one kernel for both.
 
-FlashAttention 2 has the query heads of a group share a tile only when all requests of a step are
-decodes. Beside a prefill each head reads the keys and values by itself. Inside vLLM 0.19, decodes
-then take 1.3 times as long on an RTX PRO 6000 and 1.9 times on an RTX 4090 with 4 heads a group,
-and 2.4 times with 8 (medians over the kernels of tests/data/llmservingsim/profiles). Hopper and the
-large Blackwells run other kernels, of which no such figures are known: there it is once.
+FlashAttention 2 works on tiles of 64 rows of queries. When all requests of a step are decodes, the
+query heads of a group share a tile; beside a prefill each head of each decode has one to itself,
+and 63 of its rows are computed for nothing. Then decodes take as long as these tiles, or as without
+prefills if that is longer. Inside vLLM 0.19 on an RTX 4090 and an RTX PRO 6000, many decodes take 2
+to 4 times as long as alone (tests/data/llmservingsim/profiles).
+
+Hopper and the large Blackwells run other kernels, of which no such figures are known.
 """
 
 from __future__ import annotations
 
-from warpserve.predictors.hardware import Hardware
+from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.model_shape import GroupedAttention, ModelShape
 
-_FOR_EACH_MORE_HEAD = 0.2
+_TILE_ROWS = 64
+_EFFICIENCY = 0.5
+"""Of the peak, in such tiles: what fits those kernels best, of the tenths."""
 _OTHER_KERNELS = ("9.", "10.")
 """Compute capabilities of Hopper, of B200 and B300 and those of their superchips."""
 
 
-def decode_factor(hardware: Hardware, shape: ModelShape) -> float:
-    """By which attention of decodes takes longer in a step that has prefills, too."""
-    attention = shape.attention
-    is_other = hardware.compute_capability.startswith(_OTHER_KERNELS)
-    if is_other or not isinstance(attention, GroupedAttention):
-        return 1.0
-    return 1.0 + _FOR_EACH_MORE_HEAD * (attention.heads / attention.kv_heads - 1)
+def tile_ns(deployment: Deployment, shape: ModelShape) -> float:
+    """Of one token of a decode's context beside prefills, in all layers; 0 where it costs no more
+    than alone.
+    """
+    hardware, attention = deployment.hardware, shape.attention
+    if hardware.compute_capability.startswith(_OTHER_KERNELS):
+        return 0.0
+    if not isinstance(attention, GroupedAttention):
+        return 0.0
+    heads = max(1, attention.heads // deployment.tensor_parallel)
+    # Layers with a window look at few tokens of a long context: they are left out.
+    full_share = 1 - shape.sliding_layers / shape.layers
+    layers = deployment.stage_layers(shape.layers) * full_share
+    operations = 4 * heads * attention.head_width * _TILE_ROWS * layers
+    return operations / (hardware.flops["bf16"] * _EFFICIENCY) * 1e9

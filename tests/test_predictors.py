@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -36,7 +36,6 @@ from warpserve.predictors.hardware import hardware_environment, hardware_of_sess
 from warpserve.predictors.learned.features import NAMES, features
 from warpserve.predictors.learned.fit import fit
 from warpserve.predictors.learned.predictor import Learned, Regression
-from warpserve.predictors.mixed import decode_factor
 from warpserve.predictors.model_shape import LatentAttention, ModelShape, model_shape
 from warpserve.predictors.predictor import (
     Explaining,
@@ -50,6 +49,8 @@ from warpserve.predictors.spec import predictor_of, read_spec
 from warpserve.predictors.weights import weights_of
 
 ROOT = Path(__file__).parents[1]
+UNHURRIED = settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+"""However busy the machine is."""
 MODELS = {model.name: model.config_of(model.publication[0]) for model in shipped_models()}
 H100 = hardware_of("h100-sxm:8")
 
@@ -310,6 +311,7 @@ def test_the_checkpoints_own_quantisation_goes_before_its_name() -> None:
 POINTS = st.lists(st.integers(1, 10**6), min_size=2, max_size=20, unique=True).map(sorted)
 
 
+@UNHURRIED
 @given(POINTS, st.data())
 def test_a_curve_goes_through_its_points_and_stays_between_them(
     xs: list[int], data: st.DataObject
@@ -359,6 +361,7 @@ ALL |= {f"analytic {name}": predictor_of("analytic", deployment(name)) for name 
 
 
 @pytest.mark.parametrize("name", ALL)
+@UNHURRIED
 @given(batch=BATCHES)
 def test_answers_are_positive_repeatable_and_explained(name: str, batch: Batch) -> None:
     predictor = ALL[name]
@@ -374,7 +377,7 @@ class FakeCosts:
     """The same time for each part."""
 
     provenance = Provenance.ANALYTIC
-    decode_factor = 1.0
+    tile_ns = 0.0
 
     def __init__(self, part_ns: float = 1.0, objection: str | None = None) -> None:
         self._part_ns = part_ns
@@ -475,6 +478,7 @@ def test_predictors_load_without_any_package() -> None:
 # Analytic
 
 
+@UNHURRIED
 @given(st.integers(1, 50), st.integers(0, 100), st.one_of(st.none(), st.integers(1, 120)))
 def test_pairs_are_those_that_a_mask_leaves(new: int, cached: int, window: int | None) -> None:
     positions = range(cached + 1, cached + new + 1)
@@ -532,27 +536,25 @@ def test_a_window_bounds_what_context_costs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gpu", "model", "factor"),
+    ("gpu", "model", "is_longer"),
     [
-        ("h100-sxm", "llama-3.1-8b", 1.0),
-        ("rtx-4090", "llama-3.1-8b", 1.6),
-        ("l40s", "qwen3-32b", 2.4),
-        ("b200", "qwen3-32b", 1.0),
-        ("rtx-pro-6000", "deepseek-v3", 1.0),
+        ("h100-sxm", "llama-3.1-8b", False),
+        ("rtx-4090", "llama-3.1-8b", True),
+        ("l40s", "qwen3-32b", True),
+        ("b200", "qwen3-32b", False),
+        ("rtx-pro-6000", "deepseek-v3", False),
     ],
 )
-def test_decodes_beside_prefills_lose_their_tiles(gpu: str, model: str, factor: float) -> None:
-    hardware = hardware_of(gpu)
-    assert decode_factor(hardware, model_shape(MODELS[model])) == pytest.approx(factor)
-    predictor = predictor_of("analytic", deployment(model, hardware=hardware))
-    decode, chunk = RequestStep(1, 4000, False), RequestStep(16, 0, True)
+def test_decodes_beside_prefills_lose_their_tiles(gpu: str, model: str, is_longer: bool) -> None:
+    predictor = predictor_of("analytic", deployment(model, hardware=hardware_of(gpu)))
+    steps, chunk = decodes(64, 4000).requests, RequestStep(16, 0, True)
 
     def decode_attention_ns(*requests: RequestStep) -> float:
-        rows = predictor.explain(Batch(requests, 32))
+        rows = predictor.explain(Batch(requests, 128))
         return next(row.duration_ns for row in rows if row.name == "decode attention")
 
-    alone_ns = decode_attention_ns(decode)
-    assert decode_attention_ns(decode, chunk) == pytest.approx(factor * alone_ns)
+    ratio = decode_attention_ns(*steps, chunk) / decode_attention_ns(*steps)
+    assert 1.3 < ratio < 4 if is_longer else ratio == 1
 
 
 def test_ranks_share_the_work_and_pay_for_it() -> None:
@@ -679,6 +681,7 @@ def test_a_step_that_was_not_recorded_takes_as_long_as_the_nearest(
     assert predictor.explain(batch)[0].source == "the nearest that was recorded"
 
 
+@UNHURRIED
 @given(batch=BATCHES)
 def test_a_replay_always_has_an_answer(batch: Batch) -> None:
     predictor = Replay([(b, Prediction(t, Provenance.MEASURED)) for b, t in RECORDED])

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.harness import CLIENTS, Warpserve, member_pythons
-from tests.test_predictors import BATCHES, decodes, deployment, ns, prefill
+from tests.test_predictors import BATCHES, UNHURRIED, decodes, deployment, ns, prefill
 from warpserve.predictors.aiconfigurator import tables
 from warpserve.predictors.aiconfigurator.client import aiconfigurator, python_environment
 from warpserve.predictors.aiconfigurator.step_table import StepTable, TableCosts
@@ -90,7 +90,7 @@ def test_requests_that_differ_cost_their_share_of_batches_alike(costs: TableCost
     assert mixed.duration_ns == pytest.approx(sum(alike) / 3)
 
 
-@settings(deadline=None)
+@UNHURRIED
 @given(batch=BATCHES)
 def test_answers_are_positive_repeatable_and_explained(costs: TableCosts, batch: Batch) -> None:
     predictor = Composed(costs)

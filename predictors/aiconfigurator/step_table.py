@@ -45,8 +45,8 @@ class StepTable:
     notes: list[str]
     """What the user is to know about these figures."""
     limits: Limits
-    decode_factor: float
-    """By which attention of decodes takes longer beside prefills: not measured, see `mixed`."""
+    tile_ns: float
+    """What a token of a decode's context costs beside prefills at least: not measured (`mixed`)."""
     tokens: list[int]
     prefill_operators: list[Operator]
     """Of a step with prefills, over ``tokens``."""
@@ -91,7 +91,7 @@ class TableCosts:
 
     def __init__(self, table: StepTable) -> None:
         self._table = table
-        self.decode_factor = table.decode_factor
+        self.tile_ns = table.tile_ns
         self._curves = {
             has_prefill: [
                 (each.name, Curve(table.tokens, each.duration_ns), f"{each.source}, {table.source}")

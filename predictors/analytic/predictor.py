@@ -9,7 +9,7 @@ from warpserve.predictors.analytic.collectives import all_reduce_ns, gather_ns
 from warpserve.predictors.analytic.roofline import ATTENTION, EXPERTS, Roofline
 from warpserve.predictors.composed import Composed, Prefill
 from warpserve.predictors.deployment import Deployment
-from warpserve.predictors.mixed import decode_factor
+from warpserve.predictors.mixed import tile_ns
 from warpserve.predictors.model_shape import Experts, GroupedAttention, ModelShape, model_shape
 from warpserve.predictors.predictor import OperatorTime, PredictorError, Provenance
 from warpserve.predictors.weights import weights_of
@@ -35,7 +35,7 @@ class AnalyticCosts:
         self._roofline = Roofline(deployment.hardware)
         self._weights = weights_of(deployment.config, deployment.weights)
         self._layers = deployment.stage_layers(shape.layers)
-        self.decode_factor = decode_factor(deployment.hardware, shape)
+        self.tile_ns = tile_ns(deployment, shape)
         self._stage_share = self._layers / shape.layers
         self._attention = _attention_of(deployment, shape)
         _check_divides("intermediate_size", shape.intermediate, deployment.tensor_parallel)

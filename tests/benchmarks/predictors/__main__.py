@@ -27,9 +27,9 @@ Steps of vLLM 0.19.0 on one GPU, put together from kernels that LLMServingSim ti
 (tests/data/llmservingsim): up to 2,048 tokens, up to 256 decodes, contexts up to 16,384 tokens.
 Without the host. The worst are chunks of a few tokens behind long contexts: the tables have only
 prefills without any, and a roofline knows nothing of idle cores. An RTX 4090 multiplies closer to
-its stated peak than the three quarters that the analytic predictor takes for all GPUs. The factor
-for decodes beside prefills comes from the same data
-([predictors/mixed.py](../../predictors/mixed.py)): for *mixed* this is no independent test.
+its stated peak than the three quarters that the analytic predictor takes for all GPUs. What
+decodes lose beside prefills ([predictors/mixed.py](../../predictors/mixed.py)) was found in these
+data: for *mixed* this is no independent test.
 *learned* knows a half of the steps, and is compared at the other.
 """
 
