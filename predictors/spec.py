@@ -15,6 +15,7 @@ from warpserve.predictors.hardware import Hardware
 from warpserve.predictors.learned.predictor import learned
 from warpserve.predictors.predictor import Explaining, PredictorError
 from warpserve.predictors.replay import replay
+from warpserve.predictors.strict import Strict
 
 SESSION_PREDICTOR = "WARPSERVE_PREDICTOR"
 
@@ -82,19 +83,28 @@ def _learned(argument: str) -> MakePredictor:
 
 
 def _adjusted(make: MakePredictor) -> Callable[[str], MakePredictor]:
-    """A kind of predictor that takes ``scale=1.05,host=2ms``, both optional: 1 and 0."""
+    """A kind of predictor that takes ``scale=1.05,host=2ms,strict``, all optional: 1, 0, no."""
 
     def read(argument: str) -> MakePredictor:
-        scale, host_ns = 1.0, 0
+        scale, host_ns, is_strict = 1.0, 0, False
         for option in argument.split(",") if argument else ():
             name, _, value = option.partition("=")
             if name == "scale":
                 scale = _number(value)
             elif name == "host":
                 host_ns = duration_ns_of(value)
+            elif option == "strict":
+                is_strict = True
             else:
-                raise PredictorError(f"no option {option!r}; there are: scale=1.05, host=2ms")
-        return lambda deployment: Adjusted(make(deployment), scale=scale, host_ns=host_ns)
+                raise PredictorError(
+                    f"no option {option!r}; there are: scale=1.05, host=2ms, strict"
+                )
+
+        def made(deployment: Deployment) -> Explaining:
+            predictor = Adjusted(make(deployment), scale=scale, host_ns=host_ns)
+            return Strict(predictor) if is_strict else predictor
+
+        return made
 
     return read
 

@@ -46,6 +46,7 @@ from warpserve.predictors.predictor import (
 )
 from warpserve.predictors.replay import Replay, replay
 from warpserve.predictors.spec import predictor_of, read_spec
+from warpserve.predictors.strict import Strict
 from warpserve.predictors.weights import weights_of
 
 ROOT = Path(__file__).parents[1]
@@ -453,12 +454,21 @@ def test_scale_and_host_come_on_top() -> None:
         "analytic:host=2",
         "analytic:host=-2ms",
         "analytic:speed=2",
+        "analytic:strict=1",
         "aiconfigurator:scale=1,",
     ],
 )
 def test_specs_that_say_nothing_are_refused_before_a_session(spec: str) -> None:
     with pytest.raises(PredictorError):
         read_spec(spec)
+
+
+def test_strict_predictors_guess_nothing() -> None:
+    strict = Strict(Composed(FakeCosts(objection="too long")))
+    with pytest.raises(PredictorError, match="4 requests, 4 new tokens and 400 tokens of context"):
+        strict.predict(decodes(4, 100))
+    assert ns(Strict(Composed(FakeCosts())), decodes(4, 100)) == 6
+    assert isinstance(predictor_of("analytic:host=1ms,strict", deployment()), Strict)
 
 
 @pytest.mark.parametrize("scale", ["0", "-1", "nan", "inf"])
