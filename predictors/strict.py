@@ -23,8 +23,8 @@ class Strict:
         if prediction.provenance is Provenance.EXTRAPOLATED:
             context = sum(new + cached for new, cached, _ in batch.requests)
             raise PredictorError(
-                f"strict: a step of {len(batch.requests)} requests, {batch.new_tokens:,} new tokens "
-                f"and {context:,} tokens of context is outside of what was measured"
+                f"strict: a step of {len(batch.requests)} requests, {batch.new_tokens:,} new "
+                f"tokens and {context:,} tokens of context is outside of what was measured"
             )
         return prediction
 
