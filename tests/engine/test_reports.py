@@ -4,7 +4,7 @@ Shown here, on vLLM 0.24.0, as far as that version still has it:
 
 | report | what |
 |---|---|
-| vllm 39734 | a request longer than the KV cache under a hybrid model: no longer a deadlock |
+| vllm 39734 | a request longer than the KV cache under a hybrid model: the deadlock is said |
 | vllm 42381 | a prompt that is one token too long is refused, and the server goes on |
 | vllm 10432 | no tokens asked for: refused at once |
 | vllm 25780 | what preempted requests compute again does not count as reuse |
@@ -45,6 +45,7 @@ from tests.engine.pressure import (
     request,
 )
 from tests.engine.sessions import free_port, serve
+from tests.harness import CLIENTS
 from warpserve.bench.results import read_vllm_results
 
 GEMMA = "google/gemma-3-27b-it"
@@ -148,18 +149,25 @@ def test_what_was_not_measured_is_no_zero(pressure: Pressure) -> None:
     assert measured == [pytest.approx(STEP_S, abs=1e-9)] * 3
 
 
-def test_a_request_longer_than_the_kv_cache_of_a_hybrid_model_ends(tmp_path: Path) -> None:
-    """5,600 blocks hold 12,800 tokens of all layers, but five of six layers keep a window only.
+def test_a_deadlock_of_the_scheduler_is_said_and_ends_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """5,600 blocks hold 12,800 tokens of all layers, or 33,000 where five of six keep a window.
 
-    The scheduler admits what fits at the end of its prompt; older ones waited for all of it to fit.
+    vLLM 0.24.0 admits what fits by the second count, older ones by the first.
     """
+    monkeypatch.setenv("PYTHONPATH", str(CLIENTS))
     port = free_port()
     load = [request(prompt(32_000), output_tokens=10, model=GEMMA)]
-    flags = ("--max-model-len", "32768", "--num-gpu-blocks-override", "5600")
+    flags = (
+        "--max-model-len", "32768", "--num-gpu-blocks-override", "5600",
+        "--scheduler-cls", "old_admission.OldAdmission",
+    )  # fmt: skip
     clients = {"long": client(tmp_path, port, "long", load)}
     served = serve(tmp_path, clients, port=port, flags=flags, model=GEMMA)
     assert served.exit_codes.get("long") == 0, served.log("server")
-    assert "Maximum concurrency for 32,768 tokens per request: 1.0" in served.log("server")
     (answer,) = json.loads((tmp_path / "long.json").read_text())["answers"]
-    assert answer["status"] == 200
-    assert answer["answer"]["usage"]["completion_tokens"] == 10
+    assert answer["status"] == 500
+    assert 10 <= answer["took_s"] < 11
+    assert "vLLM's scheduler is in a deadlock" in served.log("server")
+    assert "with 32000 tokens; 5599 blocks of the KV cache are free" in served.log("server")

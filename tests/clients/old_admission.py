@@ -1,0 +1,14 @@
+"""A scheduler with the admission that vLLM had before 0.20: all of a prompt must fit in all layers.
+
+``--scheduler-cls old_admission.OldAdmission``. Under a model most of whose layers keep a window
+only, a request that the cache could serve waits for ever (vllm-project/vllm issue 39734).
+"""
+
+from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+
+
+class OldAdmission(AsyncScheduler):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        for manager in self.kv_cache_manager.coordinator.single_type_managers:
+            manager._max_admission_blocks_per_request = None
