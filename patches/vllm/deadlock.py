@@ -10,6 +10,8 @@ import time
 from types import ModuleType
 from typing import Any
 
+from warpserve.patches.versions import require_attributes
+
 _LIMIT_S = 10.0  # of virtual time, in which nothing can have changed
 
 
@@ -18,8 +20,10 @@ class SchedulerDeadlockError(RuntimeError):
 
 
 def end_deadlocks(module: ModuleType) -> None:
-    """Patches the engine core, for ``vllm.v1.engine.core``."""
+    """``module``: vllm.v1.engine.core. Raises RuntimeError where it lacks a symbol."""
+    require_attributes(module, ("EngineCoreProc",))
     core_class = module.EngineCoreProc
+    require_attributes(core_class, ("_process_engine_step",))
     process_step = core_class._process_engine_step
     stuck_since_s: float | None = None
 
