@@ -14,7 +14,7 @@ from filelock import FileLock
 
 from warpserve.cache import cache_folder
 from warpserve.cuda_shim.torch_ops.build import Torch
-from warpserve.patches.engines import EngineRequirement, EngineStore
+from warpserve.patches.engines.store import EngineStore
 
 _CUPY = ("cupy-cuda13x==14.2.0", "nvidia-cuda-nvrtc==13.5.37", "nvidia-cuda-runtime==13.5.37")
 """With the headers that it includes in its kernels, and the library that would compile them."""
@@ -32,11 +32,6 @@ def require_torch() -> list[Path]:
     found = torch_pythons()
     assert found, "no engine is installed: run `make engines`"
     return found
-
-
-def vllm_bin() -> Path:
-    """Of the vLLM that is tested against; fails where it is not installed."""
-    return EngineStore().get(EngineRequirement.parse("vllm==0.24.0")).python.parent
 
 
 def cupy_python() -> Path:

@@ -9,17 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.environments import vllm_bin
+from tests.engine.sessions import LIMIT_S, vllm_bin
 from tests.harness import CLIENTS, Outcome, Warpserve
 
 _DRIVER = CLIENTS / "engine_driver.py"
-_START_LIMIT_S = 600.0
 
 Request = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Served:
+class Answered:
     """What was answered, measured and logged."""
 
     outcome: Outcome
@@ -49,7 +48,7 @@ def serve(
     options: Sequence[str] = (),
     predictor: str = "constant:20ms",
     env: dict[str, str] | None = None,
-) -> Served:
+) -> Answered:
     """``vllm serve MODEL FLAGS`` in a session of its own. ``options``: of `warpserve run`."""
     folder.mkdir(parents=True, exist_ok=True)
     script, log, steps = folder / "bursts.json", folder / "engine.log", folder / "steps"
@@ -59,12 +58,12 @@ def serve(
         [engine / "python", _DRIVER, script, log, engine / "vllm", "serve", model, *flags],
         options=[f"--gpu={gpu}", f"--predictor={predictor}", f"--step-log={steps}", *options],
         env=env,
-        limit_s=_START_LIMIT_S,
+        limit_s=LIMIT_S,
     )
     said = log.read_text() if log.exists() else ""
     assert outcome.exit_code == 0, f"{outcome.stderr}\n{said[-8000:]}"
     found = json.loads(outcome.stdout)
-    return Served(
+    return Answered(
         outcome,
         found["answers"],
         _metrics(found["metrics"]),

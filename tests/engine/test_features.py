@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.engine.features import feature
-from tests.engine.served import Served, completion, prompt, serve
-from tests.environments import vllm_bin
+from tests.engine.served import Answered, completion, prompt, serve
+from tests.engine.sessions import sessions, vllm_bin
 from tests.harness import Warpserve
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
@@ -22,9 +22,8 @@ CORE_SLEEP_MS = 1.0
 
 
 @pytest.fixture(scope="module")
-def dense(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def dense(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answered]:
     """One server, asked for all that needs no flag of its own."""
-    warpserve = Warpserve()
     shared = prompt(0, 3_000)
     choice = {"structured_outputs": {"choice": ["positive", "negative"]}, "max_tokens": 16}
     bursts = [
@@ -34,7 +33,7 @@ def dense(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         [completion(prompt(number, 50), 6) for number in (2, 3, 4)],
         [{"path": "/v1/completions", "body": {"prompt": "Well?"} | choice}],
     ]
-    try:
+    with sessions() as warpserve:
         yield serve(
             warpserve,
             tmp_path_factory.mktemp("dense"),
@@ -42,13 +41,10 @@ def dense(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             "--max-num-batched-tokens=2048",
             bursts=bursts,
         )
-        assert warpserve.leftovers() == []
-    finally:
-        warpserve.close()
 
 
 @feature("Chunked prefill", "--max-num-batched-tokens 2048")
-def test_chunked_prefill(dense: Served) -> None:
+def test_chunked_prefill(dense: Answered) -> None:
     """A prompt of 5,000 tokens is computed in steps of 2,048, 2,048 and 904; its first token comes
     with the third.
     """
@@ -60,7 +56,7 @@ def test_chunked_prefill(dense: Served) -> None:
 
 
 @feature("Prefix caching", "on by default")
-def test_prefix_caching(dense: Served) -> None:
+def test_prefix_caching(dense: Answered) -> None:
     """A prompt asked again computes less than one block of it, and vllm:prefix_cache_hits counts
     the rest.
     """
@@ -73,7 +69,7 @@ def test_prefix_caching(dense: Served) -> None:
 
 
 @feature("Asynchronous scheduling", "on by default")
-def test_asynchronous_scheduling(dense: Served) -> None:
+def test_asynchronous_scheduling(dense: Answered) -> None:
     """The engine says so in its log; and a step begins at the very instant at which the one before
     ends, because it was scheduled during that.
     """
@@ -84,7 +80,7 @@ def test_asynchronous_scheduling(dense: Served) -> None:
 
 
 @feature("CUDA graphs", "on by default")
-def test_cuda_graph_dispatch(dense: Served) -> None:
+def test_cuda_graph_dispatch(dense: Answered) -> None:
     """Three requests decode in a step padded to the captured size of four."""
     (steps,) = dense.steps
     decodes = [step for step in steps if [r[0] for r in step["requests"]] == [1, 1, 1]]
@@ -93,7 +89,7 @@ def test_cuda_graph_dispatch(dense: Served) -> None:
 
 
 @feature("Structured output", "structured_outputs, response_format")
-def test_structured_output(dense: Served) -> None:
+def test_structured_output(dense: Answered) -> None:
     """Of two allowed answers the text is one."""
     (answer,) = dense.answers[4]
     assert json.loads(answer["text"])["choices"][0]["text"] in ("positive", "negative")
@@ -151,8 +147,8 @@ def test_one_worker_stands_for_both_ranks(warpserve: Warpserve, tmp_path: Path) 
 
 @feature("Pipeline parallelism", "--pipeline-parallel-size 2")
 def test_pipeline_parallelism(warpserve: Warpserve, tmp_path: Path) -> None:
-    """A token takes a step of each of two stages and NCCL's transfer between them; of a long prompt,
-    the second stage computes one chunk while the first computes the next.
+    """A token takes a step of each of two stages and NCCL's transfer between them; of a long
+    prompt, the second stage computes one chunk while the first computes the next.
     """
     served = serve(
         warpserve,
@@ -210,7 +206,7 @@ def test_speculative_decoding_with_a_model(
     _check_acceptance(served)
 
 
-def _check_acceptance(served: Served) -> None:
+def _check_acceptance(served: Answered) -> None:
     drafts = served.metrics["vllm:spec_decode_num_drafts_total"]
     assert drafts > 1_000
     for position, rate in enumerate((0.8, 0.6, 0.4)):
