@@ -14,7 +14,7 @@ from filelock import FileLock
 
 from warpserve.cache import cache_folder
 from warpserve.cuda_shim.torch_ops.build import Torch
-from warpserve.patches.engines.store import EngineStore
+from warpserve.patches.engines import EngineRequirement, EngineStore
 
 _CUPY = ("cupy-cuda13x==14.2.0", "nvidia-cuda-nvrtc==13.5.37", "nvidia-cuda-runtime==13.5.37")
 """With the headers that it includes in its kernels, and the library that would compile them."""
