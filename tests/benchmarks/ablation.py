@@ -63,8 +63,9 @@ def main() -> None:
                 for run in serve(step_ms, clock, options.rates, options.requests, Path(folder)):
                     served.append(run)
                     print(step_ms, clock.value, run.rate, f"{run.wall_s:.1f} s", flush=True)
-    (RESULTS / "ablation.md").write_text(page(served, options.requests))
-    draw(served).savefig(RESULTS / "ablation.svg", metadata={"Date": None})
+        # After each batch time: all of them take hours.
+        (RESULTS / "ablation.md").write_text(page(served, options.requests))
+        draw(served).savefig(RESULTS / "ablation.svg", metadata={"Date": None})
 
 
 def read_options() -> argparse.Namespace:
