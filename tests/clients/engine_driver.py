@@ -1,8 +1,8 @@
 """Starts an engine's server, sends it bursts of requests, prints what came back, stops it.
 
 ``engine_driver.py BURSTS.json LOG SERVER COMMAND...``, with ``--port`` added. BURSTS: a list of
-lists of requests {"path": ..., "body": ...}; those of a burst go out at once, and the next burst
-when all are answered. A body with "stream" is read as it comes. Prints, as JSON, of each request
+lists of requests {"path": ..., "body": ..., "delay_s": 0}; those of a burst go out together, but
+for their delays, and the next burst when all are answered. A body with "stream" is read as it comes. Prints, as JSON, of each request
 its status, and the text or, of a stream, the time of each piece in ms since it was sent and its
 token ids; and the text of /metrics at the end.
 
@@ -40,6 +40,7 @@ async def await_ready(http, url, server):
 
 
 async def ask(http, url, request):
+    await asyncio.sleep(request.get("delay_s", 0))
     began_s = time.perf_counter()
     body = request.get("body")
     async with http.post(url + request["path"], json=body) as answer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from itertools import pairwise
@@ -374,7 +375,9 @@ def test_several_api_servers(warpserve: Warpserve, tmp_path: Path) -> None:
             tmp_path / str(run),
             LLAMA,
             "--api-server-count=3",
-            bursts=[[completion(prompt(n, 30 + 40 * n), 12) for n in range(12)]],
+            bursts=[
+                [completion(prompt(n, 30 + 40 * n), 12) | {"delay_s": 0.013 * n} for n in range(12)]
+            ],
         )
         for run in range(2)
     ]
@@ -384,31 +387,46 @@ def test_several_api_servers(warpserve: Warpserve, tmp_path: Path) -> None:
 
 
 @feature("FP8 models", "the model's own quantization_config")
-@feature("Sliding window, hybrid KV cache", "the model's own")
+def test_fp8(warpserve: Warpserve, tmp_path: Path) -> None:
+    """The engine's log names the method, and it answers."""
+    served = _few_layers(warpserve, tmp_path, "RedHatAI/Meta-Llama-3.1-70B-Instruct-FP8", layers=8)
+    assert "quantization=compressed-tensors" in served.log
+
+
 @feature("MLA", "the model's own")
-@pytest.mark.parametrize(
-    ("model", "layers", "said"),
-    [
-        ("neuralmagic/Meta-Llama-3.1-8B-Instruct-FP8", 8, "quantization=compressed-tensors"),
-        ("google/gemma-3-27b-it", 12, "sliding_window"),
-        ("deepseek-ai/DeepSeek-V3", 4, "MLA"),
-    ],
-)
-def test_model_families(
-    warpserve: Warpserve,
-    tmp_path: Path,
-    model: str,
-    layers: int,
-    said: str,
-) -> None:
-    """The model, cut to a few layers, is loaded and answers; the engine's log names its kind."""
+def test_mla(warpserve: Warpserve, tmp_path: Path) -> None:
+    """The engine's log names the attention backend, and keys and values of a token take 576
+    numbers a layer.
+    """
+    served = _few_layers(warpserve, tmp_path, "deepseek-ai/DeepSeek-V3", layers=4)
+    assert re.search(r"Using \w*MLA\w* attention backend", served.log)
+    held_tokens = _kv_cache_bytes(served) / (4 * 576 * 2)
+    assert served.kv_cache_tokens == pytest.approx(held_tokens, rel=0.01)
+
+
+@feature("Sliding window, hybrid KV cache", "the model's own")
+def test_sliding_window(warpserve: Warpserve, tmp_path: Path) -> None:
+    """The KV cache holds more than twice as many tokens as if all layers kept all of them."""
+    served = _few_layers(warpserve, tmp_path, "google/gemma-3-27b-it", layers=12)
+    keys_and_values_bytes = 2 * 16 * 128 * 2
+    held_tokens = _kv_cache_bytes(served) / (12 * keys_and_values_bytes)
+    assert served.kv_cache_tokens > 2 * held_tokens
+
+
+def _few_layers(warpserve: Warpserve, folder: Path, model: str, layers: int) -> Answered:
     served = serve(
         warpserve,
-        tmp_path,
+        folder,
         model,
         f'--hf-overrides={{"num_hidden_layers": {layers}}}',
         "--max-model-len=8192",
         bursts=[[completion(prompt(1, 50), 3)]],
     )
-    assert said.lower() in served.log.lower()
     assert served.answers[0][0]["times_ms"] == [STEP_MS, 2 * STEP_MS, 3 * STEP_MS]
+    return served
+
+
+def _kv_cache_bytes(served: Answered) -> float:
+    found = re.search(r"Available KV cache memory: ([\d.]+) GiB", served.log)
+    assert found is not None
+    return float(found[1]) * 2**30
