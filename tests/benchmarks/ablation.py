@@ -97,6 +97,7 @@ def serve(
             wall_s = run_client(of_rate, launch, engine, run, steps)
             found = results.read_vllm_results(run.client_result)
             yield Served(step_ms, rate, clock, found, wall_s)
+        engine.stop()
 
 
 def run_client(
@@ -144,7 +145,8 @@ vLLM 0.24.0 with Llama-3.1-8B, each batch of which takes the same time; {request
 ShareGPT's lengths, Poisson arrivals, tokens streamed to `vllm bench serve`. Errors are relative to
 the clock `sleep` in the same run, which waits as long as a GPU would. `exact` does not count the
 host's own time, which `sleep` and `live` do: its error is the host's share. The speed-up is that of
-wall time, from the client's first step (of its trial request) to its end.
+wall time, from the client's first step (of its trial request) to its end. Other work on the machine
+disturbs `sleep` and `live`, each in its own way, as it does any run in real time.
 
 Bars: `live` under {LIVE_BAR:.0%} everywhere (worst here: {worst:.1%}); speed-up of `exact` on two
 idle cores {bars} with 1 request a second, half of that with 4.
