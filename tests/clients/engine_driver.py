@@ -2,9 +2,9 @@
 
 ``engine_driver.py BURSTS.json LOG SERVER COMMAND...``, with ``--port`` added. BURSTS: a list of
 lists of requests {"path": ..., "body": ..., "delay_s": 0}; those of a burst go out together, but
-for their delays, and the next burst when all are answered. A body with "stream" is read as it comes. Prints, as JSON, of each request
-its status, and the text or, of a stream, the time of each piece in ms since it was sent and its
-token ids; and the text of /metrics at the end.
+for their delays, and the next burst when all are answered. A body with "stream" is read as it
+comes. Prints, as JSON, of each request its status, and the text or, of a stream, the time of each
+piece in ms since it was sent and its token ids; and the text of /metrics at the end.
 
 Runs in the engine's environment, as its clients do.
 """
