@@ -56,7 +56,7 @@ class Served:
 
 def main() -> None:
     options = read_options()
-    served = []
+    served, load_at_start = [], os.getloadavg()[1]
     for step_ms in options.steps_ms:
         for clock in (Clock.SLEEP, Clock.EXACT, Clock.LIVE):
             with TemporaryDirectory() as folder:
@@ -64,7 +64,7 @@ def main() -> None:
                     served.append(run)
                     print(step_ms, clock.value, run.rate, f"{run.wall_s:.1f} s", flush=True)
         # After each batch time: all of them take hours.
-        (RESULTS / "ablation.md").write_text(page(served, options.requests))
+        (RESULTS / "ablation.md").write_text(page(served, options.requests, load_at_start))
         draw(served).savefig(RESULTS / "ablation.svg", metadata={"Date": None})
 
 
@@ -120,7 +120,7 @@ def size_bytes(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.iterdir())
 
 
-def page(served: list[Served], requests: int) -> str:
+def page(served: list[Served], requests: int, load_at_start: float) -> str:
     by_case = {(run.step_ms, run.rate, run.clock): run for run in served}
     cases = sorted({(run.step_ms, run.rate) for run in served})
     worst = max(
@@ -139,7 +139,7 @@ def page(served: list[Served], requests: int) -> str:
 # Exact and live clocks beside sleeping
 
 Written by `python -m tests.benchmarks.ablation` on {today()}: {machine()}.
-Load average at the end: {os.getloadavg()[1]:.1f}.
+Load average of 5 minutes: {load_at_start:.1f} at the start, {os.getloadavg()[1]:.1f} at the end.
 
 vLLM 0.24.0 with Llama-3.1-8B, each batch of which takes the same time; {requests} requests of
 ShareGPT's lengths, Poisson arrivals, tokens streamed to `vllm bench serve`. Errors are relative to
