@@ -137,13 +137,43 @@ def new_request(request_id: str, prompt: list[int], **more: Any) -> SimpleNamesp
     return SimpleNamespace(**defaults | more)
 
 
-class Runner:
-    """A model runner that pads to multiples of 8."""
+class GraphManager:
+    """Pads to multiples of 8."""
 
-    class cudagraph_manager:  # noqa: N801
-        @staticmethod
-        def dispatch(_requests: int, tokens: int, _uniform: int | None, **_: int) -> Any:
-            return SimpleNamespace(num_tokens=-(-tokens // 8) * 8)
+    def dispatch(
+        self, _requests: int, tokens: int, _uniform: int | None, num_active_loras: int
+    ) -> Any:
+        return SimpleNamespace(num_tokens=-(-tokens // 8) * 8 + 1_000 * num_active_loras)
+
+
+class EarlierGraphManager:
+    """Knows nothing of LoRA, as vLLM 0.19's."""
+
+    def dispatch(self, _requests: int, tokens: int, _uniform: int | None) -> Any:
+        return SimpleNamespace(num_tokens=-(-tokens // 8) * 8)
+
+
+class Runner:
+    """A model runner of the second kind."""
+
+    def __init__(self, manager: GraphManager | EarlierGraphManager | None = None) -> None:
+        self.cudagraph_manager = manager or GraphManager()
+
+
+@pytest.mark.parametrize(
+    ("manager", "padded_tokens"), [(GraphManager(), 2_008), (EarlierGraphManager(), 8)]
+)
+def test_batches_are_padded_by_their_adapters_where_the_engine_does(
+    manager: GraphManager | EarlierGraphManager, padded_tokens: int
+) -> None:
+    requests = Requests(VOCABULARY, NO_DRAFTS)
+    new = [
+        new_request(name, [1, 2], lora_request=lora_id and SimpleNamespace(lora_int_id=lora_id))
+        for name, lora_id in (("a", None), ("b", 1), ("c", 2))
+    ]
+    step = scheduled({"a": 2, "b": 2, "c": 2}, new=new)
+    requests.update(step)
+    assert requests.batch(step, Runner(manager)).padded_tokens == padded_tokens
 
 
 def test_a_prompt_in_two_chunks_gives_its_first_token_with_the_second() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 from vllm.forward_context import set_forward_context
-from vllm.v1.outputs import EMPTY_MODEL_RUNNER_OUTPUT, ModelRunnerOutput
+from vllm.v1.outputs import EMPTY_MODEL_RUNNER_OUTPUT
 
 
 class Transfers:
@@ -57,4 +58,6 @@ class Transfers:
 
     def only(self) -> Any:
         """A ModelRunnerOutput with nothing else: of a stage that samples no tokens."""
-        return ModelRunnerOutput.with_kv_conn_output_only(self.take_output())
+        only = copy(EMPTY_MODEL_RUNNER_OUTPUT)
+        only.kv_connector_output = self.take_output()
+        return only

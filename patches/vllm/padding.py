@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
+from inspect import signature
 from typing import Any
 
 
@@ -18,8 +20,8 @@ def padded_tokens(runner: Any, new_tokens: Mapping[str, int], loras: int) -> int
     manager = getattr(runner, "cudagraph_manager", None)
     if manager is not None:
         uniform_tokens = longest if is_uniform else None
-        descriptor = manager.dispatch(requests, tokens, uniform_tokens, num_active_loras=loras)
-        return int(descriptor.num_tokens)
+        options = {"num_active_loras": loras} if _knows_loras(type(manager).dispatch) else {}
+        return int(manager.dispatch(requests, tokens, uniform_tokens, **options).num_tokens)
     is_uniform_decode = is_uniform and longest == runner.uniform_decode_query_len
     _, descriptor = runner.cudagraph_dispatcher.dispatch(
         num_tokens=tokens,
@@ -28,3 +30,9 @@ def padded_tokens(runner: Any, new_tokens: Mapping[str, int], loras: int) -> int
         num_active_loras=loras,
     )
     return int(descriptor.num_tokens)
+
+
+@cache
+def _knows_loras(dispatch: Callable[..., Any]) -> bool:
+    """Of the second model runner, from vLLM 0.24 on."""
+    return "num_active_loras" in signature(dispatch).parameters
