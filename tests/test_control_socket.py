@@ -134,7 +134,7 @@ def test_the_python_client_raises_what_it_was_refused_for(
 ) -> None:
     monkeypatch.setattr(control, "CONTRACT_VERSION", 77)
     connection = ControlConnection(session.folder)
-    with pytest.raises(ProtocolMismatch, match=r"version 1\b.*\b77"):
+    with pytest.raises(ProtocolMismatch, match=rf"version {CONTRACT_VERSION}\b.*\b77"):
         connection.status_json()
     connection.close()
     monkeypatch.undo()
