@@ -13,6 +13,7 @@ import os
 from types import ModuleType
 from typing import Any
 
+from warpserve.patches.stand_in import StandIn
 from warpserve.patches.versions import require_attributes
 
 SESSION_GHOSTS = "WARPSERVE_GHOSTS"
@@ -84,40 +85,28 @@ def with_own_buffers(module: ModuleType) -> None:
         return [pointer] * module.dist.get_world_size(group=group)
 
     module.CustomAllreduce.create_shared_buffer = staticmethod(create_own)
-    vars(module)["current_platform"] = _PlatformOfGhosts(module.current_platform)
+    platform = module.current_platform
+
+    def is_fully_connected(devices: list[int]) -> bool:
+        """Of ghosts, each of which said the device of the worker: they have the next ones."""
+        if are_ghosts():
+            devices = list(range(devices[0], devices[0] + len(devices)))
+        return bool(platform.is_fully_connected(devices))
+
+    vars(module)["current_platform"] = StandIn(platform, is_fully_connected=is_fully_connected)
 
 
 def without_rendezvous(module: ModuleType) -> None:
     """``module``: vllm.distributed.device_communicators.symm_mem, which takes the error well."""
     require_attributes(module, ("torch_symm_mem",))
-    vars(module)["torch_symm_mem"] = _SymmetricMemoryOfGhosts(module.torch_symm_mem)
+    symmetric_memory = module.torch_symm_mem
 
-
-class _PlatformOfGhosts:
-    def __init__(self, platform: Any) -> None:
-        self._platform = platform
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._platform, name)
-
-    def is_fully_connected(self, devices: list[int]) -> bool:
-        """Of ghosts, each of which said the device of the worker: they have the next ones."""
-        if are_ghosts():
-            devices = list(range(devices[0], devices[0] + len(devices)))
-        return bool(self._platform.is_fully_connected(devices))
-
-
-class _SymmetricMemoryOfGhosts:
-    def __init__(self, symmetric_memory: Any) -> None:
-        self._symmetric_memory = symmetric_memory
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._symmetric_memory, name)
-
-    def rendezvous(self, *arguments: Any) -> Any:
+    def rendezvous(*arguments: Any) -> Any:
         if are_ghosts():
             raise RuntimeError("ghost ranks share no memory")
-        return self._symmetric_memory.rendezvous(*arguments)
+        return symmetric_memory.rendezvous(*arguments)
+
+    vars(module)["torch_symm_mem"] = StandIn(symmetric_memory, rendezvous=rendezvous)
 
 
 def _is_safe(config: Any) -> bool:
