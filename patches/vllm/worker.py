@@ -20,14 +20,8 @@ from warpserve.patches.vllm.warm_up import without_kernels
 from warpserve.predictors.batch import Batch
 from warpserve.predictors.spec import predictor_of_session
 
-_OF_WORKER = (
-    "load_model",
-    "compile_or_warm_up_model",
-    "execute_model",
-    "sample_tokens",
-    "take_draft_token_ids",
-    "execute_dummy_batch",
-)
+_ONCE_WARM = ("execute_model", "sample_tokens", "take_draft_token_ids", "execute_dummy_batch")
+_OF_WORKER = ("load_model", "compile_or_warm_up_model", *_ONCE_WARM)
 
 
 class VirtualSteps:
@@ -68,8 +62,6 @@ class VirtualSteps:
 
     def sample_tokens(self, grammar: Any) -> Any:
         """``grammar``: a GrammarOutput or None. The tokens, there when the step has ended."""
-        from vllm.v1.outputs import ModelRunnerOutput
-
         scheduled, self._scheduled = self._scheduled, None
         if scheduled is None:
             return self._transfers.only()
@@ -84,14 +76,7 @@ class VirtualSteps:
             for request_id, sampled in zip(request_ids, tokens, strict=True)
             if sampled and request_id not in constrained
         ]
-        return self._there_at_the_end(
-            ModelRunnerOutput(
-                req_ids=request_ids,
-                req_id_to_index=_index_of(request_ids),
-                sampled_token_ids=tokens,
-                kv_connector_output=self._transfers.take_output(),
-            )
-        )
+        return self._there_at_the_end(request_ids, sampled_token_ids=tokens)
 
     def take_draft_token_ids(self) -> Any:
         """What a drafter proposes after the last step's tokens: DraftTokenIds or None."""
@@ -113,20 +98,21 @@ class VirtualSteps:
         self._stream.run(batch, request_ids, prediction)
 
     def _pool(self, scheduled: Any, pooling: Pooling) -> Any:
-        from vllm.v1.outputs import ModelRunnerOutput
-
         self._requests.advance(scheduled, grammar=None)
         request_ids = steps_of(scheduled)
-        return self._there_at_the_end(
-            ModelRunnerOutput(
-                req_ids=request_ids,
-                req_id_to_index=_index_of(request_ids),
-                pooler_output=[pooling.of(self._requests[name]) for name in request_ids],
-                kv_connector_output=self._transfers.take_output(),
-            )
-        )
+        vectors = [pooling.of(self._requests[name]) for name in request_ids]
+        return self._there_at_the_end(request_ids, pooler_output=vectors)
 
-    def _there_at_the_end(self, output: Any) -> VirtualOutput:
+    def _there_at_the_end(self, request_ids: list[str], **results: Any) -> VirtualOutput:
+        """``results``: fields of ModelRunnerOutput, in the order of the requests."""
+        from vllm.v1.outputs import ModelRunnerOutput
+
+        output = ModelRunnerOutput(
+            req_ids=request_ids,
+            req_id_to_index={request_id: i for i, request_id in enumerate(request_ids)},
+            kv_connector_output=self._transfers.take_output(),
+            **results,
+        )
         return VirtualOutput(output, self._stream)
 
 
@@ -165,7 +151,7 @@ def patch_worker(module: ModuleType) -> None:
 
     worker_class.load_model = load_uncompiled
     worker_class.compile_or_warm_up_model = warm_up_without_kernels
-    for name in ("execute_model", "sample_tokens", "take_draft_token_ids", "execute_dummy_batch"):
+    for name in _ONCE_WARM:
         setattr(worker_class, name, _once_warm(name, getattr(worker_class, name)))
 
 
@@ -177,7 +163,3 @@ def _once_warm(name: str, original: Any) -> Any:
         return getattr(steps, name)(*arguments) if steps else original(self, *arguments)
 
     return method
-
-
-def _index_of(request_ids: list[str]) -> dict[str, int]:
-    return {request_id: i for i, request_id in enumerate(request_ids)}
