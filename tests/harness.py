@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -246,6 +247,13 @@ def children_of(pid: int) -> list[int]:
             if int(fields[1]) == pid and fields[0] not in "ZX":
                 found.append(int(entry.name))
     return sorted(found)
+
+
+def free_port() -> int:
+    """Of 127.0.0.1, nobody's at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def process_state(pid: int) -> str | None:

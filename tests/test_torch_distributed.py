@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import json
-import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.environments import require_torch
-from tests.harness import Warpserve
+from tests.harness import Warpserve, free_port
 
 SCRIPT = Path(__file__).parent / "torch" / "ddp.py"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def expected(ranks: int) -> dict[str, Any]:

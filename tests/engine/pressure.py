@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.engine.sessions import MODEL, Served, free_port, serve, vllm_bin
-from tests.harness import CLIENTS
+from tests.engine.sessions import MODEL, Served, serve, vllm_bin
+from tests.harness import CLIENTS, free_port
 
 STEP_S = 0.02
 BLOCK_TOKENS = 16

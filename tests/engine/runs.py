@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from warpserve.bench.kv_cache import kv_tokens
 from warpserve.bench.results import RequestResult
 from warpserve.bench.run_folder import RunFolder
 from warpserve.bench.steps import REQUEST_PREFIX
@@ -35,9 +35,9 @@ class Run:
     @property
     def kv_cache_tokens(self) -> int:
         """As the engine says in its log."""
-        found = re.search(r"GPU KV cache size: ([\d,]+) tokens", self.folder.engine_log.read_text())
-        assert found is not None
-        return int(found[1].replace(",", ""))
+        tokens = kv_tokens(self.folder.engine_log.read_text())
+        assert tokens is not None
+        return tokens
 
     @property
     def steps(self) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from tests.engine.sessions import LIMIT_S, vllm_bin
 from tests.harness import CLIENTS, Outcome, Warpserve
+from warpserve.bench.kv_cache import kv_tokens
 
 _DRIVER = CLIENTS / "engine_driver.py"
 
@@ -33,9 +33,9 @@ class Answered:
     @property
     def kv_cache_tokens(self) -> int:
         """As the engine says in its log."""
-        found = re.search(r"GPU KV cache size: ([\d,]+) tokens", self.log)
-        assert found is not None
-        return int(found[1].replace(",", ""))
+        tokens = kv_tokens(self.log)
+        assert tokens is not None
+        return tokens
 
 
 def serve(

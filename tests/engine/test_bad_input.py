@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.engine.pressure import Pressure
-from tests.engine.sessions import LIMIT_S, MODEL, free_port, on_gpu, vllm_bin
-from tests.harness import Warpserve
+from tests.engine.sessions import LIMIT_S, MODEL, on_gpu, vllm_bin
+from tests.harness import Warpserve, free_port
 from warpserve.bench.run_folder import RunFolder
 from warpserve.cli import app
 

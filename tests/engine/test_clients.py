@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.engine.sessions import MODEL, Served, free_port, serve
+from tests.engine.sessions import MODEL, Served, serve
 from tests.environments import client_python
-from tests.harness import CLIENTS
+from tests.harness import CLIENTS, free_port
 
 STEP_MS = 20.0
 REQUESTS = 5

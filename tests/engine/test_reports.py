@@ -44,8 +44,8 @@ from tests.engine.pressure import (
     prompt,
     request,
 )
-from tests.engine.sessions import free_port, serve
-from tests.harness import CLIENTS
+from tests.engine.sessions import serve
+from tests.harness import CLIENTS, free_port
 from warpserve.bench.results import read_vllm_results
 
 GEMMA = "google/gemma-3-27b-it"

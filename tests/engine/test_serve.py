@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
 import urllib.request
 
-from tests.harness import Warpserve
+from tests.harness import Warpserve, free_port
 
 TOKENS, STEP_S = 8, 0.05
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def test_a_server_answers_at_the_pace_of_its_gpu_until_ctrl_c(warpserve: Warpserve) -> None:
