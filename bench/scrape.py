@@ -7,6 +7,7 @@ the session.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import sys
 import time
@@ -19,6 +20,8 @@ def main(url: str, path: str, interval_s: float) -> None:
     with open(path, "w", buffering=1) as file:  # noqa: PTH123
         due_s = time.monotonic()
         while True:
+            # The engine may be about to count at the same instant.
+            ctypes.CDLL(None).ws_settle()
             _sample(url, file)
             due_s += interval_s
             time.sleep(max(0.0, due_s - time.monotonic()))

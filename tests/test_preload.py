@@ -70,6 +70,45 @@ ws.ws_actor_destroy(a)
     )
 
 
+def test_settling_comes_after_all_that_happens_at_the_instant(warpserve: Warpserve) -> None:
+    """Another process and this one send a byte to and fro; a third wait is for later."""
+    run_api(
+        warpserve,
+        """
+a = actor()
+ours, theirs = os.pipe(), os.pipe()
+if os.fork() == 0:
+    for _ in range(300):
+        os.write(theirs[1], os.read(ours[0], 1))
+    os._exit(0)
+came = []
+def talk():
+    time.sleep(0.01)
+    for _ in range(300):
+        os.write(ours[1], b"x")
+        came.append(os.read(theirs[0], 1))
+threads = [threading.Thread(target=talk), threading.Thread(target=time.sleep, args=(0.010001,))]
+for thread in threads:
+    thread.start()
+start = ws.ws_now_ns()
+assert ws.ws_actor_jump(a, 10_000_000) == 0
+assert ws.ws_settle() == 0
+assert len(came) == 300 and ws.ws_now_ns() == start + 10_000_000
+assert ws.ws_settle() == 0 and ws.ws_now_ns() == start + 10_000_000
+for thread in threads:
+    thread.join()
+""",
+    )
+
+
+def test_nobody_settles_where_host_time_passes(warpserve: Warpserve) -> None:
+    outcome = warpserve.run(
+        [sys.executable, "-c", API + "assert ws.ws_settle() == 0"],
+        options=["--clock", "live"],
+    )
+    assert outcome.exit_code == 0, outcome.stderr
+
+
 @pytest.mark.parametrize(
     ("call", "status"),
     [

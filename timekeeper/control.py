@@ -14,7 +14,7 @@ from pathlib import Path
 from warpserve.errors import ProtocolMismatch, SessionEnded, SessionError, TokenRefused
 
 MAGIC = 0x4C545257
-CONTRACT_VERSION = 2
+CONTRACT_VERSION = 3
 _LAYOUT = struct.Struct("<IIIIi32s160s")
 _MAX_DESCRIPTORS = 4
 

@@ -74,6 +74,14 @@ class Session:
         """The host's CLOCK_MONOTONIC, whatever the clocks of this process show."""
         return HostTime.from_ns(self._library.ws_host_now_ns())
 
+    def settle(self) -> None:
+        """Returns when nothing more happens at this instant, and before time advances.
+
+        What others do and send at it has then been done and has arrived. At once where host time
+        passes.
+        """
+        _check(self._library, self._library.ws_settle())
+
     def actor(self, label: str) -> Actor:
         """A new actor; `label` (23 bytes are kept) is what `warpserve status` shows."""
         return Actor(self._library, label)
@@ -200,6 +208,7 @@ def _load_library() -> ctypes.CDLL:
         "ws_session_folder": (text, []),
         "ws_now_ns": (i64, []),
         "ws_host_now_ns": (i64, []),
+        "ws_settle": (ctypes.c_int, []),
         "ws_actor_create": (ctypes.c_int, [text, ctypes.POINTER(pointer)]),
         "ws_actor_wait_until": (ctypes.c_int, [pointer, i64]),
         "ws_actor_jump": (ctypes.c_int, [pointer, i64]),

@@ -17,6 +17,7 @@
 | ``Worker.sample_tokens`` | instead, once warm | the tokens of that step |
 | ``Worker.take_draft_token_ids`` | instead, once warm | what a drafter proposes next |
 | ``Worker.execute_dummy_batch`` | instead, once warm | a rank without requests |
+| ``EngineCoreProc.input_queue``, ``aborts_queue`` | without the present instant's | no race |
 | ``EngineCoreProc._process_engine_step`` | afterwards, raises in a deadlock | none hangs |
 
 The worker is the seam that all versions share: the scheduler's output goes in, tokens come out. All
@@ -32,6 +33,7 @@ from warpserve.patches.imported import after_import
 from warpserve.patches.lone_groups import without_transport
 from warpserve.patches.versions import require_version
 from warpserve.patches.virtual_gpu import is_virtual
+from warpserve.patches.vllm.arrivals import settle_arrivals
 from warpserve.patches.vllm.deadlock import end_deadlocks
 from warpserve.patches.vllm.ghosts import (
     are_ghosts,
@@ -59,6 +61,7 @@ def install() -> None:
     after_import("vllm.distributed.parallel_state", _patch_groups)
     after_import(f"{_OF_RANKS}.shm_broadcast", block_at_once)
     after_import("vllm.v1.worker.gpu_worker", _patch_worker)
+    after_import("vllm.v1.engine.core", settle_arrivals)
     after_import("vllm.v1.engine.core", end_deadlocks)
     for name in ("vllm.v1.kv_offload.cpu.gpu_worker", "vllm.v1.kv_offload.worker.cpu_gpu"):
         after_import(name, copy_without_touching)

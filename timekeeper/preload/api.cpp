@@ -165,6 +165,13 @@ WARPSERVE_EXPORT int64_t ws_host_now_ns() {
   return host_now_ns();
 }
 
+WARPSERVE_EXPORT int ws_settle() {
+  if (!is_member()) return WS_NOT_A_MEMBER;
+  if (virtual_clock().ended()) return WS_ENDED;
+  settle("the end of an instant");
+  return WS_OK;
+}
+
 WARPSERVE_EXPORT int ws_actor_create(const char* label, ws_actor** actor) {
   if (!is_member()) return WS_NOT_A_MEMBER;
   notice_fork();

@@ -157,6 +157,17 @@ WaitEnd wait_until(VirtualTime target, const char* label) {
   return fired || woken != Woken::kBySignal ? WaitEnd::kReached : WaitEnd::kInterrupted;
 }
 
+void settle(const char* label) {
+  notice_fork();
+  if (!virtual_clock().stands_still() || is_over()) return;
+  SlotOwner slot = claim_slot(SlotKind::kSettle);
+  set_label(slot, label);
+  const ArmedWait wait = slot.arm(virtual_now());
+  ring_before_blocking();
+  while (slot.park(wait) == Woken::kBySignal) continue;
+  slot.release();
+}
+
 WaitEnd wait_until_or_woken(VirtualTime target, const FutexWord& word, const char* label) {
   notice_fork();
   if (!is_as_expected(word)) return WaitEnd::kChanged;

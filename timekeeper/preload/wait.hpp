@@ -1,5 +1,6 @@
 // The three ways in which a thread of a member waits for an instant of virtual time: on nothing
-// else, on a futex word too, on descriptors too. Every interposed wait ends in one of these.
+// else, on a futex word too, on descriptors too. Every interposed wait ends in one of these. A wait
+// for the end of the present instant is a fourth, which programs have to ask for.
 //
 // All notice a fork by raw system call, ring the doorbell, and return at once where the instant has
 // passed or the session is over. (It is then about to be ended by the Timekeeper or, if that was
@@ -31,6 +32,10 @@ struct FutexWord {
   std::uint32_t expected;
   bool is_private;  // FUTEX_PRIVATE_FLAG
 };
+
+// Until nothing more happens at this instant; goes on after signal handlers. At once where host
+// time passes.
+void settle(const char* label);
 
 // `kNever` as a target: until a signal, or the word, or the descriptors.
 WaitEnd wait_until(VirtualTime target, const char* label);

@@ -65,6 +65,11 @@ int64_t ws_monotonic_base_ns(void);
 /* The host's CLOCK_MONOTONIC, in a member, too. */
 int64_t ws_host_now_ns(void);
 
+/* Blocks until nothing more happens at this instant of virtual time: what others do and send at it
+ * has then been done and has arrived. No time passes, and signal handlers do not end the wait.
+ * Where host time passes there is no such moment: WS_OK at once. */
+int ws_settle(void);
+
 /* --- Actors ----------------------------------------------------------------------------------- */
 
 /* Whoever knows when its next action completes. One wait at a time; the barrier waits for each

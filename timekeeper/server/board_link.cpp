@@ -12,6 +12,12 @@ bool is_hold(SlotKind kind) {
   return kind == SlotKind::kHold || kind == SlotKind::kAsks;
 }
 
+// Which of the waits that are due at one instant is fired first. Thread ids have 32 bits.
+std::uint64_t order_of(const SlotView& view) {
+  constexpr std::uint64_t kAfterAllThreads = std::uint64_t{1} << 32;
+  return view.tid + (view.kind == SlotKind::kSettle ? kAfterAllThreads : 0);
+}
+
 bool same_owner(const SlotView& a, const SlotView& b) {
   return a.pid == b.pid && a.tid == b.tid && a.kind == b.kind;
 }
@@ -91,7 +97,7 @@ BoardLink::Record BoardLink::make_record(const SlotView& view) {
        .name = "thread " + std::to_string(view.tid),
        .kind = view.kind == SlotKind::kActor ? ActorKind::kActor : ActorKind::kObserver,
        .place = ActorPlace::kHere,
-       .order = view.tid});
+       .order = order_of(view)});
   return record;
 }
 

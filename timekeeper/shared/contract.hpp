@@ -15,7 +15,7 @@
 
 namespace warpserve {
 
-inline constexpr std::uint32_t kContractVersion = 2;
+inline constexpr std::uint32_t kContractVersion = 3;
 inline constexpr std::uint64_t kClockMagic = 0x4b434f4c43505257;  // "WRPCLOCK"
 inline constexpr std::uint64_t kBoardMagic = 0x4452414f42505257;  // "WRPBOARD"
 
@@ -46,10 +46,11 @@ static_assert(offsetof(ClockPage, value_ns) == 64);
 
 // What the owner of a slot is.
 enum class SlotKind : std::uint32_t {
-  kWait = 1,   // a timed wait of unmodified code (an observer's)
-  kActor = 2,  // an explicit actor: the barrier waits for it
-  kHold = 3,   // time may not advance while the slot is kWaiting; its target is not used
-  kAsks = 4,   // a hold for as long as somebody outside of the session is asked for an answer
+  kWait = 1,    // a timed wait of unmodified code (an observer's)
+  kActor = 2,   // an explicit actor: the barrier waits for it
+  kHold = 3,    // time may not advance while the slot is kWaiting; its target is not used
+  kAsks = 4,    // a hold for as long as somebody outside of the session is asked for an answer
+  kSettle = 5,  // a wait for the end of the present instant: after all others that are due at it
 };
 
 // kFree -> kIdle (claimed) -> kWaiting (armed) -> kFired | kIdle (cancelled) -> ... -> kFree.
