@@ -40,11 +40,16 @@ def _sample(url: str, file: TextIO) -> None:
 
 
 def _parsed(text: str) -> dict[str, float]:
-    """From the text exposition format, without buckets of histograms and creation times."""
+    """From the text exposition format, without buckets of histograms and creation times.
+
+    And without what the client library tells of the server's process: that is the host's.
+    """
     metrics = {}
     for line in text.splitlines():
         name, _, value = line.rpartition(" ")
-        if name and not line.startswith("#") and "_bucket{" not in name and "_created" not in name:
+        if not name or line.startswith(("#", "process_", "python_")):
+            continue
+        if "_bucket{" not in name and "_created" not in name:
             metrics[name] = float(value)
     return metrics
 
