@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from tests.harness import RunningWarpserve, Warpserve, eventually
+from warpserve.timekeeper import control
+from warpserve.timekeeper.cli import status
 from warpserve.timekeeper.report import print_state
 from warpserve.timekeeper.state import SessionState
 
@@ -123,3 +126,18 @@ def test_status_can_be_asked_from_inside_a_session(warpserve: Warpserve) -> None
     outcome = warpserve.run(inner, stdin=subprocess.DEVNULL)
     assert outcome.exit_code == 0, outcome.stderr
     assert json.loads(outcome.stdout)["virtual_ns"] == 0
+
+
+def test_a_session_of_another_version_is_named_and_hides_no_other(
+    warpserve: Warpserve, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = "import time\nwhile True: time.sleep(1)"
+    running = warpserve.start([sys.executable, "-c", program])
+    monkeypatch.setattr(control, "CONTRACT_VERSION", 77)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(running.session_folder().parent.parent))
+    status(as_json=True)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "contract version" in printed.err
+    monkeypatch.undo()
+    running.end()

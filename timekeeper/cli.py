@@ -17,7 +17,7 @@ import typer
 from pydantic import ValidationError
 
 from warpserve.console import console
-from warpserve.errors import SessionEnded, SessionError, WarpserveError
+from warpserve.errors import ProtocolMismatch, SessionEnded, SessionError, WarpserveError
 from warpserve.timekeeper.doctor import Verdict, examine
 from warpserve.timekeeper.elf import is_static_program
 from warpserve.timekeeper.launcher import RunningSession, list_sessions, session_state
@@ -184,6 +184,9 @@ def status(
         try:
             state = session_state(folder)
         except SessionEnded:
+            continue
+        except ProtocolMismatch as error:
+            print(f"{folder.name}: {error}", file=sys.stderr)
             continue
         if as_json:
             print(state.model_dump_json(by_alias=True))

@@ -32,6 +32,7 @@ class Duration {
   constexpr auto operator<=>(const Duration&) const = default;
   constexpr Duration operator+(Duration other) const { return Duration(ns_ + other.ns_); }
   constexpr Duration operator-(Duration other) const { return Duration(ns_ - other.ns_); }
+  constexpr Duration operator*(std::int64_t factor) const { return Duration(ns_ * factor); }
 
  private:
   constexpr explicit Duration(std::int64_t ns) : ns_(ns) {}

@@ -23,6 +23,7 @@ namespace {
 // millisecond, which costs about 3 % of a core.
 constexpr auto kFirstBackoff = HostDuration::from_us(5);
 constexpr auto kLastBackoff = HostDuration::from_ms(1);
+constexpr std::int64_t kBackoffGrowth = 4;
 // With nothing to do, a member that wakes up rings when it goes to sleep again. This is for one
 // that blocks without our library's knowledge.
 constexpr auto kQuietWait = HostDuration::from_ms(100);
@@ -285,7 +286,7 @@ void AdvanceLoop::wait_for_thread(std::uint32_t tid) {
   }
   const timespec deadline = host_deadline(backoff_);
   const bool rung = doorbell_.wait_for_ring(&deadline);
-  backoff_ = rung ? kFirstBackoff : std::min(kLastBackoff, backoff_ + backoff_);
+  backoff_ = rung ? kFirstBackoff : std::min(kLastBackoff, backoff_ * kBackoffGrowth);
 }
 
 void AdvanceLoop::wait_quietly() {

@@ -98,7 +98,6 @@ rlimit raise_descriptor_limit() {
 
 Look ProcessWatch::look() {
   if (last_culprit_is_still_busy()) return Look{culprit_};
-  if (shared_loop_ && thread_count() >= kWorthSharing) shared_loop_->expect_run();
   for (int i = 0; i < kMaxPasses; ++i) {
     refresh_hot_counters();
     const bool all_listed = tree_.list_the_new();

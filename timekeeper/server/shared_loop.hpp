@@ -18,9 +18,6 @@ class SharedLoop {
   SharedLoop(const SharedLoop&) = delete;
   SharedLoop& operator=(const SharedLoop&) = delete;
 
-  // A `run` comes within some 100 us: wakes the other thread, which takes longer than a short loop.
-  void expect_run();
-
   // Calls body(i) once for each i below `count`, in any order, here or in the other thread; returns
   // when all calls have returned. `body` does not throw. Not re-entrant, one caller at a time.
   void run(std::size_t count, const Body& body);
@@ -30,16 +27,14 @@ class SharedLoop {
   static constexpr std::size_t kPiece = 4;
 
   void help();
-  void await_expected(std::unique_lock<std::mutex>& lock);
   void take_pieces(std::unique_lock<std::mutex>& lock);
 
   std::mutex mutex_;
-  std::condition_variable work_;  // pieces are left, expected_, or stop_
+  std::condition_variable work_;  // pieces are left, or stop_
   const Body* body_ = nullptr;
   std::size_t count_ = 0;
   std::size_t next_ = 0;
   std::size_t unfinished_ = 0;
-  bool expected_ = false;
   bool stop_ = false;
   std::thread helper_;
 };
