@@ -41,10 +41,22 @@ def bench(
     predictor: Annotated[
         str | None, typer.Option(help="how long steps take, such as constant:10ms")
     ] = None,
-    workload: Annotated[str | None, typer.Option(help="sharegpt, or a CSV of lengths")] = None,
+    workload: Annotated[
+        str | None, typer.Option(help="a name or a file (`warpserve workload`) [sharegpt]")
+    ] = None,
+    arrival: Annotated[
+        str | None,
+        typer.Option(help="poisson, gamma:0.5, closed:8, trace, … (docs/workloads.md) [poisson]"),
+    ] = None,
     rate: Annotated[float | None, typer.Option(help="requests a second, or inf [4]")] = None,
+    rate_scale: Annotated[
+        float | None, typer.Option(help="how many times as fast recorded arrivals come [1]")
+    ] = None,
     max_concurrency: Annotated[int | None, typer.Option(help="requests under way [any]")] = None,
     num_requests: Annotated[int | None, typer.Option(help="[200]")] = None,
+    client: Annotated[
+        str | None, typer.Option(help="stock (vllm bench serve) or own [stock where it can]")
+    ] = None,
     fast: Annotated[
         bool | None,
         typer.Option(
@@ -82,9 +94,12 @@ def bench(
             gpu=gpu,
             predictor=predictor,
             workload=workload,
+            arrival=arrival,
             rate=rate,
+            rate_scale=rate_scale,
             max_concurrency=max_concurrency,
             num_requests=num_requests,
+            client=client,
             fast=fast,
             kv_tokens=None if kv_from is None else kv_tokens_of_file(kv_from),
             acceptance=acceptance,
@@ -102,7 +117,9 @@ def bench(
     console().print(_table(summary))
     console().print(_host_table(summary.host.serving))
     console().print(_speed(summary, folder), soft_wrap=True)
-    if summary.failed or summary.completed != summary.sent:
+    for reason, count in summary.reasons.items():
+        typer.echo(f"warpserve: {count} x {reason}", err=True)
+    if summary.completed != summary.sent + summary.not_sent:
         raise typer.Exit(1)
 
 
@@ -137,7 +154,7 @@ def _host_table(serving: Serving) -> Table:
 def _speed(summary: Summary, folder: Path) -> str:
     host, serving = summary.host, summary.host.serving
     return (
-        f"{summary.completed} of {summary.sent} requests completed, {summary.failed} failed; "
+        f"{summary.counts}; "
         f"{host.virtual_s:.1f} s of virtual time in {host.wall_s:.1f} s "
         f"({host.virtual_s / host.wall_s:.1f}x, start-up included); {serving.steps} steps in "
         f"{serving.wall_s:.1f} s ({serving.wall_s * 1e3 / max(1, serving.steps):.2f} ms a step); "

@@ -13,12 +13,12 @@ from warpserve.bench.engine import EngineLaunch, RunningEngine
 from warpserve.bench.environment import describe_environment
 from warpserve.bench.host_cost import HostMeter
 from warpserve.bench.kv_cache import kv_tokens
+from warpserve.bench.models import model_named
 from warpserve.bench.report.page import write_report
 from warpserve.bench.report.trace import write_trace
 from warpserve.bench.run_folder import RunError, RunFolder
 from warpserve.bench.summary import Serving, Summary, summarise
-from warpserve.bench.workload.lengths import lengths_of
-from warpserve.bench.workload.prompts import write_prompts
+from warpserve.bench.workload import Planned, plan, requests_of
 from warpserve.timekeeper.state import SessionState
 
 _SCRAPER = Path(__file__).with_name("scrape.py")
@@ -31,21 +31,34 @@ def run_experiment(config: RunConfig, out: Path) -> Summary:
     Raises WarpserveError: before anything has started, where the description asks for what is not
     there; RunError afterwards, with the folder kept.
     """
-    lengths = lengths_of(config.workload, config.num_requests)
+    planned = planned_of(config)
+    as_stock = clients.sends_as_stock(config, planned)
     launch = EngineLaunch(config)
     folder = RunFolder.create(out)
-    write_prompts(folder.prompts, lengths, launch.model.tokenizer(), config.seed)
-    client = clients.command_of(config, launch, folder)
+    client = clients.prepare_client(config, planned, launch, folder, as_stock=as_stock)
     folder.config.write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
     describe_environment(folder, launch.bin / "python", [launch.command, client])
     state, serving = _run(config, launch, client, folder)
     requests = _read_results(config, folder)
     results.write_requests(folder.requests, requests)
-    summary = summarise(config, requests, state, serving)
+    summary = summarise(planned, requests, state, serving)
     folder.summary.write_text(summary.model_dump_json(indent=2) + "\n")
     write_report(folder, config, requests, summary)
     write_trace(folder, requests)
     return summary
+
+
+def planned_of(config: RunConfig) -> list[Planned]:
+    """The requests of an experiment and their times. Raises WorkloadError, UnknownModel."""
+    tokenizer = model_named(config.model).tokenizer()
+    requests = requests_of(config.workload, config.num_requests, config.seed, tokenizer)
+    return plan(
+        requests,
+        config.arrivals,
+        rate=config.rate,
+        rate_scale=config.rate_scale,
+        seed=config.seed,
+    )
 
 
 def _run(

@@ -20,7 +20,6 @@ from warpserve.bench.cli import split_arguments
 from warpserve.bench.config import ConfigError, EngineConfig, RunConfig
 from warpserve.bench.host_cost import HostMeter, ProcessCost
 from warpserve.bench.kv_cache import kv_tokens_of_file
-from warpserve.bench.models import model_named
 from warpserve.bench.report.page import write_report
 from warpserve.bench.report.timeline import output_tokens_per_s, read_samples, sampled
 from warpserve.bench.report.trace import write_trace
@@ -28,12 +27,9 @@ from warpserve.bench.results import RequestResult, read_vllm_results
 from warpserve.bench.run_folder import RunError, RunFolder
 from warpserve.bench.servers import vllm_serve
 from warpserve.bench.summary import Serving, Spread, Summary
-from warpserve.bench.workload.lengths import RequestLengths, WorkloadError, lengths_of
-from warpserve.bench.workload.prompts import write_prompts
 from warpserve.cli import app
 
 RUN = {"model": "llama-3.1-8b", "gpu": "h100-sxm:1", "predictor": "constant:10ms"}
-HEADER = "arrival_time_ns,input_toks,output_toks"
 
 
 def request(index: int, ttft_s: float | None = 0.02, **more: Any) -> RequestResult:
@@ -47,53 +43,6 @@ def request(index: int, ttft_s: float | None = 0.02, **more: Any) -> RequestResu
         "error": None,
     }
     return RequestResult(**values | more)
-
-
-def test_the_shipped_workload_is_sharegpt_as_it_was_recorded() -> None:
-    lengths = lengths_of("sharegpt", 300)
-    assert lengths[0] == RequestLengths(46_926_808, 2_358, 531)
-    assert len(lengths) == 300
-    again = lengths_of("sharegpt", 301)[300]
-    assert again == lengths[0]._replace(arrival_ns=lengths[0].arrival_ns + lengths[299].arrival_ns)
-
-
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("", "columns must be"),
-        ("a,b,c\n1,2,3\n", "columns must be"),
-        (HEADER, "has no requests"),
-        (f"{HEADER}\n0,1\n", "line 2: three whole numbers"),
-        (f"{HEADER}\n0,1,x\n", "line 2: three whole numbers"),
-        (f"{HEADER}\n0,0,1\n", "line 2: a request arrives"),
-        (f"{HEADER}\n-1,1,1\n", "line 2: a request arrives"),
-        (f"{HEADER}\n5,1,1\n4,1,1\n", "line 3: arrives before"),
-    ],
-)
-def test_a_broken_workload_is_refused_with_its_line(
-    tmp_path: Path, text: str, complaint: str
-) -> None:
-    path = tmp_path / "lengths.csv"
-    path.write_text(text)
-    with pytest.raises(WorkloadError, match=complaint):
-        lengths_of(str(path), 1)
-
-
-def test_an_unknown_workload_is_refused_with_the_known() -> None:
-    with pytest.raises(WorkloadError, match="say sharegpt or a CSV file"):
-        lengths_of("sharegtp", 1)
-
-
-def test_prompts_have_their_lengths_and_are_the_same_every_time(tmp_path: Path) -> None:
-    tokenizer = model_named("llama-3.1-8b").tokenizer()
-    lengths = [RequestLengths(0, tokens, 7) for tokens in (2, 17, 2_358)]
-    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        write_prompts(tmp_path / name, lengths, tokenizer, seed)
-    written = [(tmp_path / name).read_text() for name in "abc"]
-    assert written[0] == written[1] != written[2]
-    lines = [json.loads(line) for line in written[0].splitlines()]
-    assert [len(tokenizer.encode(line["prompt"]).ids) for line in lines] == [2, 17, 2_358]
-    assert {line["output_tokens"] for line in lines} == {7}
 
 
 def test_an_experiment_is_read_from_a_file_and_the_command_line(tmp_path: Path) -> None:
@@ -111,6 +60,14 @@ def test_an_experiment_is_read_from_a_file_and_the_command_line(tmp_path: Path) 
         ({"rate": 0}, "rate: .*greater than 0"),
         ({"rate": -1}, "rate: .*greater than 0"),
         ({"rate": "nan"}, "rate: "),
+        ({"arrival": "gama:0.5"}, "no arrival 'gama:0.5': say poisson, gamma:BURSTINESS, "),
+        ({"arrival": "trace", "rate": 2}, "times of its own .--rate-scale makes it faster"),
+        ({"arrival": "closed:4", "rate": 2}, "rate: the arrival closed has times of its own"),
+        ({"arrival": "closed:4", "max_concurrency": 2}, "max_concurrency: .*says it already"),
+        ({"rate_scale": 2}, "rate_scale: is for the arrival trace, not poisson"),
+        ({"arrival": "trace", "rate_scale": 0}, "rate_scale: .*greater than 0"),
+        ({"arrival": "trace", "rate_scale": "nan"}, "rate_scale: "),
+        ({"client": "mine"}, "client: .*'stock' or 'own'"),
         ({"num_requests": 0}, "num_requests: "),
         ({"moddel": "x"}, "moddel is not known; known are engine, "),
         ({"gpu": None}, "gpu is missing"),

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tests.harness import CLIENTS, Warpserve
-from warpserve.bench.fast.arrivals import arrivals_s
-from warpserve.bench.fast.event_loop import epoll_wait_ns
+from warpserve.bench.client.streamed_loop import epoll_wait_ns
 from warpserve.bench.results import read_fast_results
 from warpserve.bench.run_folder import RunError
 from warpserve.bench.steps import StepLog, index_of
+from warpserve.bench.workload.arrivals import Arrival
 
 MS = 1_000_000
 
@@ -61,14 +61,15 @@ def test_requests_of_the_workload_are_told_from_others() -> None:
 
 def test_arrivals_are_those_of_vllm_bench_serve() -> None:
     # np.random.seed(3), vllm.benchmarks.serve.get_request with 5 requests at 4 a second
-    assert arrivals_s(5, 4.0, 3) == [
+    poisson = Arrival.parse("poisson")
+    assert poisson.times_s(5, 4.0, 3) == [
         0.18785877135237883,
         0.4769436678733217,
         0.55763936610896,
         0.7254883598638704,
         1.25,
     ]
-    assert arrivals_s(3, float("inf"), 3) == [0, 0, 0]
+    assert poisson.times_s(3, float("inf"), 3) == [0, 0, 0]
 
 
 @pytest.mark.parametrize(

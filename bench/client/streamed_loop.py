@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from warpserve.bench.fast.kernel import Growth, wait_until
+from warpserve.bench.client.kernel import Growth, wait_until
 
 _RESOLUTION_S = time.get_clock_info("monotonic").resolution
 _SETTLE_NS = 1
