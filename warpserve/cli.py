@@ -7,6 +7,7 @@ import typer
 import warpserve.timekeeper.cli as timekeeper_cli
 from warpserve.bench.cli import bench
 from warpserve.bench.models.cli import models
+from warpserve.bench.real.cli import import_run
 from warpserve.bench.serve import serve
 from warpserve.cuda_shim.api.coverage import cuda_coverage
 from warpserve.cuda_shim.catalogue.cli import gpus
@@ -27,6 +28,7 @@ app = typer.Typer(
 app.command(context_settings={"allow_interspersed_args": False})(run)
 app.command()(bench)
 app.command()(serve)
+app.command("import")(import_run)
 app.command()(status)
 app.command()(gpus)
 app.command()(models)

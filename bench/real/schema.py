@@ -8,11 +8,10 @@ request where the source says when that was. Tokens are counted as the source co
 from __future__ import annotations
 
 import datetime
+import hashlib
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-
-SCHEMA_VERSION = 1
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Instant = Annotated[float, Field(allow_inf_nan=False)]
@@ -35,6 +34,12 @@ class Source(Part):
     """As `warpserve import --help` names it."""
     tool_version: str | None = None
     """Of the tool that wrote it, if the file says so."""
+
+    @classmethod
+    def said(cls, assignment: str) -> Source:
+        """What a user knows and no file says, such as ``deployment.gpu=h100-sxm``."""
+        digest = hashlib.sha256(assignment.encode()).hexdigest()
+        return cls(name=assignment, sha256=digest, format="said by the user")
 
 
 class Deployment(Part):
@@ -163,7 +168,7 @@ class Step(Part):
 class Run(Part):
     """A run, with where each of its parts came from."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[1] = 1
     sources: tuple[Source, ...]
     deployment: Deployment = Deployment()
     workload: Workload = Workload()
