@@ -6,6 +6,7 @@ import typer
 
 import warpserve.timekeeper.cli as timekeeper_cli
 from warpserve.bench.cli import bench
+from warpserve.bench.compare.cli import compare_runs
 from warpserve.bench.models.cli import models
 from warpserve.bench.real.cli import import_run
 from warpserve.bench.serve import serve
@@ -29,6 +30,7 @@ app.command(context_settings={"allow_interspersed_args": False})(run)
 app.command()(bench)
 app.command()(serve)
 app.command("import")(import_run)
+app.command("compare")(compare_runs)
 app.command()(status)
 app.command()(gpus)
 app.command()(models)

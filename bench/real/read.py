@@ -10,6 +10,9 @@ from pydantic import ValidationError
 
 from warpserve.bench.real.files import ImportFailed
 from warpserve.bench.real.formats import (
+    aiperf,
+    guidellm,
+    inference_perf,
     llmservingsim,
     run_folder,
     server_log,
@@ -41,6 +44,9 @@ FORMATS: tuple[Format, ...] = (
     warpserve_run,
     vllm_bench,
     sglang_bench,
+    guidellm,
+    aiperf,
+    inference_perf,
     server_log,
 )
 

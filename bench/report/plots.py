@@ -20,35 +20,37 @@ _SIZE_IN = (5.2, 2.6)
 
 def distribution(values_ms: Sequence[float], label: str) -> str:
     """The share of values that are at most so large."""
-    figure, axes = _figure()
+    figure, axes = new_figure()
     ordered = np.sort(values_ms)
     axes.plot(ordered, np.arange(1, len(ordered) + 1) / len(ordered), drawstyle="steps-post")
     axes.set(xlabel=f"{label}, ms", ylabel="share at most so large", ylim=(0, 1.02))
     axes.set_xlim(left=0)
-    return _svg(figure)
+    return svg(figure)
 
 
 def over_time(curves: dict[str, Sampled], ylabel: str) -> str:
     """Curves over virtual time, one colour each."""
-    figure, axes = _figure()
+    figure, axes = new_figure()
     for name, curve in curves.items():
         axes.plot(curve.times_s, curve.values, label=name, linewidth=1.2)
     axes.set(xlabel="virtual time, s", ylabel=ylabel)
     axes.set_ylim(bottom=0)
     if len(curves) > 1:
         axes.legend(frameon=False)
-    return _svg(figure)
+    return svg(figure)
 
 
-def _figure() -> tuple[Figure, Axes]:
-    figure = Figure(figsize=_SIZE_IN, layout="constrained")
+def new_figure(height_in: float = _SIZE_IN[1]) -> tuple[Figure, Axes]:
+    """As all of ours look."""
+    figure = Figure(figsize=(_SIZE_IN[0], height_in), layout="constrained")
     axes = figure.add_subplot()
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
 
 
-def _svg(figure: Figure) -> str:
+def svg(figure: Figure) -> str:
+    """To be put into a page."""
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None})
     return text.getvalue().partition("-->")[2] or text.getvalue()

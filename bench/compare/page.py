@@ -1,0 +1,53 @@
+"""The comparison as one page that needs no other file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from warpserve.bench.compare import plots
+from warpserve.bench.compare.comparison import Comparison
+from warpserve.bench.compare.curves import TITLES as CURVES
+from warpserve.bench.real.metrics import TITLES, values_of
+from warpserve.bench.real.schema import Run
+
+
+def write_page(path: Path, comparison: Comparison, runs: Sequence[Run]) -> None:
+    """``runs``: those that were compared, the emulated one first."""
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
+    )
+    page = templates.get_template("page.html").render(
+        comparison=comparison,
+        titles=TITLES,
+        curve_titles=CURVES,
+        verdict=verdict(comparison),
+        errors=plots.errors(comparison.metrics) if comparison.metrics else None,
+        distributions=_distributions(comparison, runs),
+        curves={CURVES[n]: plots.over_time(n, curve) for n, curve in comparison.curves.items()},
+    )
+    path.write_text(page)
+
+
+def verdict(comparison: Comparison) -> str:
+    """How far apart they are, in a sentence."""
+    parts = []
+    for name, metric in comparison.metrics.items():
+        mean = metric.statistics.get("mean")
+        if mean is not None and name != "itl":
+            parts.append(f"mean {TITLES[name]} by {mean.error:+.1%}")
+    if "output_tokens" in comparison.throughput:
+        parts.append(f"throughput by {comparison.throughput['output_tokens'].error:+.1%}")
+    return f"The run differs from the real one in {', '.join(parts)}." if parts else ""
+
+
+def _distributions(comparison: Comparison, runs: Sequence[Run]) -> dict[str, str]:
+    drawn = {}
+    for name, metric in comparison.metrics.items():
+        values = [values_of(run, name) for run in runs]
+        if all(map(len, values)):
+            title = f"{TITLES[name]}: distributions, at most {metric.ks_distance:.3f} apart"
+            drawn[title] = plots.cdf(name, values[0], values[1:])
+    return drawn
