@@ -72,6 +72,8 @@ class Deployment(Part):
     memory_utilization: float | None = None
     arguments: dict[str, Any] = {}
     """What was said to the engine, by its own names."""
+    predictor: str | None = None
+    """What said how long steps take, in an emulated run."""
 
 
 class Workload(Part):

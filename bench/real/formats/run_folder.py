@@ -85,7 +85,7 @@ def _deployment(config: RunConfig, folder: RunFolder) -> Deployment:
     said: dict[str, Any] = {"engine": engine, "model": config.model, "gpu": gpu}
     said["gpus"] = int(count) if count.isdigit() else len(machine(config.gpu).devices)
     said["engine_version"] = version or None
-    said["arguments"] = {"flags": list(config.engine_flags), "predictor": config.predictor}
+    said["predictor"] = config.predictor
     if not folder.engine_log.exists():
         return Deployment(**said)
     logged = server_log.read(folder.engine_log)[0].deployment
@@ -94,17 +94,19 @@ def _deployment(config: RunConfig, folder: RunFolder) -> Deployment:
 
 
 def _workload(config: RunConfig) -> Workload:
-    is_at_once = math.isinf(config.rate)
-    arrivals = "poisson"
-    if is_at_once:
-        arrivals = "at once" if config.max_concurrency is None else "concurrency"
+    arrivals = config.arrivals.kind
+    if config.concurrency is not None:
+        arrivals = "concurrency"
+    elif config.rate is not None and math.isinf(config.rate):
+        arrivals = "at once"
     return Workload(
-        client="warpserve bench --fast" if config.fast else "vllm bench serve",
+        client="warpserve bench",
         dataset=config.workload,
         num_requests=config.num_requests,
         rate=config.rate,
         arrivals=arrivals,
-        max_concurrency=config.max_concurrency,
+        burstiness=config.arrivals.burstiness if arrivals in ("poisson", "gamma") else None,
+        max_concurrency=config.concurrency,
         seed=config.seed,
         is_streamed=not config.fast,
     )
