@@ -10,6 +10,7 @@ from warpserve.bench.compare.cli import compare_runs
 from warpserve.bench.models.cli import models
 from warpserve.bench.real.cli import import_run
 from warpserve.bench.replay import replay
+from warpserve.bench.report.cli import report
 from warpserve.bench.serve import serve
 from warpserve.cuda_shim.api.coverage import cuda_coverage
 from warpserve.cuda_shim.catalogue.cli import gpus
@@ -33,6 +34,7 @@ app.command()(serve)
 app.command("import")(import_run)
 app.command("compare")(compare_runs)
 app.command()(replay)
+app.command()(report)
 app.command()(status)
 app.command()(gpus)
 app.command()(models)
