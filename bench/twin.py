@@ -43,6 +43,13 @@ _FLAGS = {
     "kv_block_tokens": "block_size",
 }
 """vLLM's argument for a field of a deployment."""
+_ALONE = {
+    "tensor_parallel_size": 1,
+    "pipeline_parallel_size": 1,
+    "data_parallel_size": 1,
+    "enable_expert_parallel": False,
+}
+"""Not said: it is what the engine does without a word."""
 
 
 class TwinError(WarpserveError):
@@ -146,7 +153,12 @@ def _engine_flags(deployment: Deployment) -> list[str]:
         value = getattr(deployment, field)
         if value is not None and name not in arguments:
             arguments[name] = value
-    flags = [flag for name, value in arguments.items() for flag in _flag(name, value)]
+    flags = [
+        flag
+        for name, value in arguments.items()
+        if name not in _ALONE or value != _ALONE[name]
+        for flag in _flag(name, value)
+    ]
     sizes = deployment.cuda_graph_sizes
     if sizes:
         return [*flags, "--cudagraph-capture-sizes", *map(str, sizes)]

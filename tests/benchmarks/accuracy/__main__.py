@@ -93,7 +93,7 @@ def _bars(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 
 def _coverage(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    yield "| run | scale | fitted on | steps | by what they rest on | differs from the real run in |"
+    yield "| run | scale | fitted on | steps | they rest on | differs from the real run in |"
     yield "|---|---|---|---|---|---|"
     for outcome in outcomes:
         total = outcome.steps.total()
