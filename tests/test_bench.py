@@ -45,6 +45,21 @@ def request(index: int, ttft_s: float | None = 0.02, **more: Any) -> RequestResu
     return RequestResult(**values | more)
 
 
+def summary_of_two() -> Summary:
+    spread = Spread.of([0.02, 0.02])
+    cost = ProcessCost(name="server", cpu_s=0.5, resident_bytes=3 * 2**20)
+    host = Summary.Host(
+        wall_s=1,
+        virtual_s=20,
+        advances=3,
+        warnings={"busy_wait": 1},
+        serving=Serving(wall_s=1, steps=4, processes=[cost]),
+    )
+    return Summary(
+        sent=2, completed=2, failed=0, ttft=spread, tpot=None, itl=None, latency=spread, host=host
+    )
+
+
 def test_an_experiment_is_read_from_a_file_and_the_command_line(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     path.write_text(yaml.safe_dump(RUN | {"rate": 2, "seed": 5}))
@@ -237,19 +252,7 @@ def test_a_report_shows_what_there_is(tmp_path: Path) -> None:
     assert list(curve.times_s) == [-0.5, 0.5]
     assert list(curve.values) == [1, 2]
     requests = [request(0), request(1)]
-    spread = Spread.of([0.02, 0.02])
-    cost = ProcessCost(name="server", cpu_s=0.5, resident_bytes=3 * 2**20)
-    host = Summary.Host(
-        wall_s=1,
-        virtual_s=20,
-        advances=3,
-        warnings={"busy_wait": 1},
-        serving=Serving(wall_s=1, steps=4, processes=[cost]),
-    )
-    summary = Summary(
-        sent=2, completed=2, failed=0, ttft=spread, tpot=None, itl=None, latency=spread, host=host
-    )
-    write_report(folder, RunConfig.model_validate(RUN), requests, summary)
+    write_report(folder, RunConfig.model_validate(RUN), requests, summary_of_two())
     page = folder.report.read_text()
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", page)
     assert captions == ["TTFT", "TPOT", "ITL", "Output tokens", "Requests in the engine"]
@@ -258,6 +261,21 @@ def test_a_report_shows_what_there_is(tmp_path: Path) -> None:
     assert "busy_wait: 1" in page
     assert re.search(r"<td>server</td>.*0\.50</td>.*>3</td>", page, re.DOTALL)
     assert "src=" not in page, "one file that needs no other"
+
+
+def test_a_report_is_made_once_more_from_its_folder(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run")
+    folder.config.write_text(yaml.safe_dump(RunConfig.of(**RUN).model_dump(mode="json")))
+    unfinished = CliRunner().invoke(app, ["report", str(folder.path)])
+    assert unfinished.exit_code == 2
+    assert "it was not run to its end" in unfinished.output
+    folder.requests.write_text(f"{request(0).model_dump_json()}\n")
+    assert CliRunner().invoke(app, ["report", str(folder.path)]).exit_code == 2  # no summary
+    folder.summary.write_text(summary_of_two().model_dump_json())
+    made = CliRunner().invoke(app, ["report", str(folder.path)])
+    assert made.exit_code == 0, made.output
+    assert "2 of 2 requests completed" in folder.report.read_text()
+    assert json.loads(folder.trace.read_text())["traceEvents"]
 
 
 def test_a_trace_has_steps_and_requests_from_the_first_request_on(tmp_path: Path) -> None:
