@@ -25,8 +25,8 @@ def write_page(path: Path, comparison: Comparison, runs: Sequence[Run]) -> None:
         curve_titles=CURVES,
         verdict=verdict(comparison),
         errors=plots.errors(comparison.metrics) if comparison.metrics else None,
-        distributions=_distributions(comparison, runs),
-        curves={CURVES[n]: plots.over_time(n, curve) for n, curve in comparison.curves.items()},
+        distributions=distributions_of(comparison, runs),
+        curves=curves_of(comparison),
     )
     path.write_text(page)
 
@@ -43,7 +43,13 @@ def verdict(comparison: Comparison) -> str:
     return f"The run differs from the real one in {', '.join(parts)}." if parts else ""
 
 
-def _distributions(comparison: Comparison, runs: Sequence[Run]) -> dict[str, str]:
+def curves_of(comparison: Comparison) -> dict[str, str]:
+    """SVG of each quantity over time, by title."""
+    return {CURVES[name]: plots.over_time(name, c) for name, c in comparison.curves.items()}
+
+
+def distributions_of(comparison: Comparison, runs: Sequence[Run]) -> dict[str, str]:
+    """SVG of each metric whose values all runs have, by title."""
     drawn = {}
     for name, metric in comparison.metrics.items():
         values = [values_of(run, name) for run in runs]

@@ -12,13 +12,11 @@ from warpserve.bench.compare.curves import TITLES as CURVES
 from warpserve.bench.compare.curves import Curve
 from warpserve.bench.compare.figures import Metric
 from warpserve.bench.real.metrics import TITLES, Values
-from warpserve.bench.report.plots import new_figure, svg
+from warpserve.bench.report.plots import cumulative, new_figure, svg
 
 _REAL: dict[str, Any] = {"color": "black", "linestyle": "-", "linewidth": 1.3}
 _OTHER_REAL: dict[str, Any] = {"color": "0.65", "linestyle": "-", "linewidth": 1.0}
 _RUN: dict[str, Any] = {"color": "#b3261e", "linestyle": (0, (4, 2)), "linewidth": 1.5}
-_MOST_POINTS = 2_000
-"""Of a distribution: more are not seen, and make a page heavy."""
 _UNITS = {"kv_usage": "share of blocks"}
 
 
@@ -71,6 +69,5 @@ def errors(metrics: dict[str, Metric]) -> str:
 
 
 def _steps(axes: Axes, values: Values, label: str | None, style: dict[str, Any]) -> None:
-    shares = np.linspace(0.0, 1.0, min(len(values), _MOST_POINTS) + 1)[1:]
-    ordered = np.quantile(values, shares, method="inverted_cdf") * 1e3
+    ordered, shares = cumulative((values * 1e3).tolist())
     axes.plot(ordered, shares, drawstyle="steps-post", label=label, **style)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.benchmarks.accuracy.cases import BARS_FITTED, BARS_UNFITTED, CASES, SHOWN
+from tests.benchmarks.accuracy.gallery import write_gallery
 from tests.benchmarks.accuracy.study import Outcome, study
 from tests.benchmarks.page import RESULTS, machine, today
 from warpserve.bench.compare.thresholds import Threshold, ThresholdError
@@ -53,6 +54,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         out = Path(sys.argv[1] if len(sys.argv) > 1 else temporary)
         outcomes = [outcome for case in CASES for outcome in study(case, out)]
+        shown = outcomes[1]
+        write_gallery(shown.folder, shown.comparison, RESULTS.parent / "gallery")
     text = "\n".join(lines(outcomes)) + "\n"
     _PAGE.write_text(text)
     console().print(text, markup=False)

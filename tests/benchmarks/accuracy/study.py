@@ -26,6 +26,7 @@ class Outcome(NamedTuple):
     scale: float
     fitted_rounds: int
     """Replays that the scale took; 0: nothing was fitted."""
+    folder: Path
     comparison: Comparison
     steps: Counter[str]
     """By what their durations rest on."""
@@ -59,7 +60,7 @@ def _replayed(case: Case, scale: float, rounds: int, out: Path) -> Outcome:
     comparison = run_beside(real, twin, folder, case.real.name)
     summary = Summary.model_validate_json(RunFolder(folder).summary.read_text())
     steps = _provenances(RunFolder(folder))
-    return Outcome(case, scale, rounds, comparison, steps, summary.host.wall_s)
+    return Outcome(case, scale, rounds, folder, comparison, steps, summary.host.wall_s)
 
 
 def _provenances(folder: RunFolder) -> Counter[str]:
