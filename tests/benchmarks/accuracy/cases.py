@@ -8,12 +8,18 @@ from typing import NamedTuple
 _RUNS = Path(__file__).parents[2] / "data" / "llmservingsim" / "bench"
 
 
+PROFILES = "learned from kernels"
+"""A predictor: a regression on steps put together from kernels timed inside vLLM on that card
+(tests/data/llmservingsim/profiles)."""
+
+
 class Case(NamedTuple):
     """A real run and what predicts its steps."""
 
     real: Path
     gpu: str
     predictor: str
+    """A spec without options, or ``PROFILES``."""
 
     @property
     def name(self) -> str:
@@ -24,6 +30,7 @@ CASES = (
     Case(_RUNS / "RTXPRO6000", "rtx-pro-6000", "aiconfigurator"),
     Case(_RUNS / "RTXPRO6000", "rtx-pro-6000", "analytic"),
     Case(_RUNS / "RTX4090", "rtx-4090", "analytic"),
+    Case(_RUNS / "RTX4090", "rtx-4090", PROFILES),
 )
 
 BARS_UNFITTED = {"tpot.mean": 0.05}
