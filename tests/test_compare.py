@@ -116,6 +116,13 @@ def test_ks_distance() -> None:
     assert ks_distance(values, values + 100) == 1
 
 
+def test_beside_a_real_zero_an_error_is_infinite() -> None:
+    nothing = run_of(requests=tuple(request(i, ttft_s=0.0) for i in range(60)))
+    figure = metrics_of(run_of(), [nothing])["ttft"].statistics["mean"]
+    assert math.isinf(figure.error)
+    assert metrics_of(nothing, [nothing])["ttft"].statistics["mean"].error == 0
+
+
 def test_without_requests_the_tools_own_figures_are_compared() -> None:
     reported = {"ttft": {"mean": 0.050, "p99": 0.060}}
     real = run_of(requests=(), reported_s=reported, workload=Workload(num_requests=60))

@@ -14,6 +14,7 @@ from warpserve.bench.real.metrics import begin_s, makespan_s
 from warpserve.bench.real.schema import Run
 
 _GRID_S = 0.1
+_MOST_POINTS = 2_000
 TITLES = {
     "running": "Requests running",
     "waiting": "Requests waiting",
@@ -45,7 +46,7 @@ def curves_of(run: Run, real: Run) -> dict[str, Curve]:
     spans_s = [span_s for each in (run, real) if (span_s := makespan_s(each))]
     if len(spans_s) < 2:
         return {}
-    grid = np.arange(0.0, max(spans_s), _GRID_S)
+    grid = np.arange(0.0, max(spans_s), max(_GRID_S, max(spans_s) / _MOST_POINTS))
     found = {}
     for name in TITLES:
         ours, theirs = (_values(each, name, grid) for each in (run, real))

@@ -11,6 +11,7 @@ one request: whole requests are drawn, but what queueing adds is not in the inte
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -36,7 +37,7 @@ _MOST_WEIGHED = 50_000_000
 class Figure(BaseModel):
     """One statistic of one metric, in seconds; a throughput in its own unit."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
 
     run: float
     real: float
@@ -144,12 +145,19 @@ def _figure(
     return Figure(
         run=ours,
         real=reference,
-        error=ours / reference - 1,
+        error=_error(ours, reference),
         error_low=None if interval is None else interval[0],
         error_high=None if interval is None else interval[1],
-        spread_low=min(theirs) / reference - 1 if has_spread else None,
-        spread_high=max(theirs) / reference - 1 if has_spread else None,
+        spread_low=_error(min(theirs), reference) if has_spread else None,
+        spread_high=_error(max(theirs), reference) if has_spread else None,
     )
+
+
+def _error(ours: float, reference: float) -> float:
+    """Infinite beside a real 0, unless it is 0, too."""
+    if reference == 0:
+        return 0.0 if ours == 0 else math.inf
+    return ours / reference - 1
 
 
 def _intervals(run: Run, real: Run, metric: str, seed: int) -> dict[str, tuple[float, float]]:
