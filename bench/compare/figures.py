@@ -32,6 +32,8 @@ _DRAWS = 1_000
 _INTERVAL = (2.5, 97.5)
 _MOST_WEIGHED = 50_000_000
 """Values times draws: fewer draws for many gaps."""
+_AT_ONCE = 2_000_000
+"""Values times draws, in memory."""
 
 
 class Figure(BaseModel):
@@ -163,27 +165,27 @@ def _error(ours: float, reference: float) -> float:
 def _intervals(run: Run, real: Run, metric: str, seed: int) -> dict[str, tuple[float, float]]:
     """Of the errors of all statistics."""
     ours, theirs = _Clusters.of(run, metric), _Clusters.of(real, metric)
-    draws = max(100, min(_DRAWS, _MOST_WEIGHED // max(len(ours.values), len(theirs.values), 1)))
+    draws = max(100, min(_DRAWS, _MOST_WEIGHED // max(len(ours.values), len(theirs.values))))
     draw = np.random.default_rng(seed)
-    is_paired = are_paired(run, real) and ours.requests == theirs.requests
-    errors: dict[str, list[float]] = {name: [] for name in STATISTICS}
-    for _ in range(draws):
-        times = _times_drawn(draw, ours.requests)
-        of_ours = ours.statistics(times)
-        of_theirs = theirs.statistics(times if is_paired else _times_drawn(draw, theirs.requests))
-        for name, value in of_ours.items():
-            if of_theirs[name]:
-                errors[name].append(value / of_theirs[name] - 1)
-    return {
-        name: (float(np.percentile(found, _INTERVAL[0])), float(np.percentile(found, _INTERVAL[1])))
-        for name, found in errors.items()
-        if found
-    }
+    times = _times_drawn(draw, ours.requests, draws)
+    is_paired = are_paired(run, real)
+    of_ours = ours.statistics(times)
+    of_theirs = theirs.statistics(
+        times if is_paired else _times_drawn(draw, theirs.requests, draws)
+    )
+    found = {}
+    for name, values in of_ours.items():
+        is_known = (of_theirs[name] > 0) & np.isfinite(values)
+        if is_known.any():
+            errors = values[is_known] / of_theirs[name][is_known] - 1
+            low, high = np.percentile(errors, _INTERVAL)
+            found[name] = (float(low), float(high))
+    return found
 
 
-def _times_drawn(draw: np.random.Generator, requests: int) -> NDArray[np.int64]:
-    """How often each request is drawn."""
-    return np.bincount(draw.integers(0, requests, requests), minlength=requests)
+def _times_drawn(draw: np.random.Generator, requests: int, draws: int) -> NDArray[np.int64]:
+    """How often each request is taken: a row for each of the ``draws``."""
+    return draw.multinomial(requests, np.full(requests, 1 / requests), size=draws)
 
 
 class _Clusters:
@@ -201,15 +203,20 @@ class _Clusters:
         owners = np.repeat(np.arange(len(by_request)), [len(values) for values in by_request])
         return cls(values_of(run, metric), owners, len(by_request))
 
-    def statistics(self, times: NDArray[np.int64]) -> dict[str, float]:
-        """With each request taken so many times."""
-        weights = times[self._owners]
-        upto = np.cumsum(weights)
-        total = upto[-1]
-        if total == 0:
-            return dict.fromkeys(STATISTICS, 0.0)
-        found = {"mean": float(np.dot(self.values, weights) / total)}
+    def statistics(self, times: NDArray[np.int64]) -> dict[str, Values]:
+        """By name, one for each row of ``times``; NaN where a draw has no value."""
+        rows = max(1, _AT_ONCE // len(self.values))
+        parts = [self._of_rows(times[at : at + rows]) for at in range(0, len(times), rows)]
+        return {name: np.concatenate([part[name] for part in parts]) for name in STATISTICS}
+
+    def _of_rows(self, times: NDArray[np.int64]) -> dict[str, Values]:
+        upto = np.cumsum(times[:, self._owners], axis=1)
+        total = upto[:, -1:].astype(float)
+        total[total == 0] = np.nan
+        weights = np.diff(upto, axis=1, prepend=0)
+        found: dict[str, Values] = {"mean": weights @ self.values / total[:, 0]}
         for name in STATISTICS.keys() - {"mean"}:
-            rank = int(name.removeprefix("p")) / 100 * total
-            found[name] = float(self.values[min(np.searchsorted(upto, rank), len(upto) - 1)])
+            is_reached = upto >= int(name.removeprefix("p")) / 100 * total
+            values = self.values[is_reached.argmax(axis=1)]
+            found[name] = np.where(np.isnan(total[:, 0]), np.nan, values)
         return found
