@@ -287,6 +287,39 @@ def test_zeros_are_no_measurements(tmp_path: Path) -> None:
     assert (request.status, request.ttft_s, request.latency_s) == ("failed", None, None)
 
 
+def test_values_that_no_run_can_have_are_refused(tmp_path: Path) -> None:
+    document = json.loads(gzip.decompress((REAL / "vllm.json.gz").read_bytes()))
+    file = tmp_path / "result.json"
+    for wrong in (-1.0, math.nan, math.inf):
+        file.write_text(json.dumps(document | {"ttfts": [wrong] * 24}))
+        with pytest.raises(ImportFailed, match="ttft_s"):
+            read_run(file)
+    file = tmp_path / "broken.json.gz"
+    file.write_bytes((REAL / "vllm.json.gz").read_bytes()[:500] + b"x" * 99)
+    with pytest.raises(ImportFailed, match="cannot read"):
+        read_run(file)
+
+
+def test_sglang_says_what_its_server_runs_as(tmp_path: Path) -> None:
+    document = json.loads(gzip.decompress((REAL / "sglang.jsonl.gz").read_bytes()))
+    info = {
+        "version": "0.5.23",
+        "model_path": "Qwen/Qwen3-8B",
+        "tp_size": 2,
+        "page_size": 64,
+        "max_total_num_tokens": 6_400,
+        "disable_radix_cache": True,
+        "schedule_policy": "fcfs",
+    }
+    file = tmp_path / "result.jsonl"
+    file.write_text(json.dumps(document | {"backend": "sglang", "server_info": info}))
+    deployment = read_run(file).deployment
+    assert (deployment.engine, deployment.engine_version) == ("sglang", "0.5.23")
+    assert (deployment.kv_blocks, deployment.kv_tokens) == (100, 6_400)
+    assert deployment.prefix_caching is False
+    assert deployment.arguments["schedule_policy"] == "fcfs"
+
+
 def test_several_runs_in_a_file(tmp_path: Path) -> None:
     line = gzip.decompress((REAL / "sglang.jsonl.gz").read_bytes())
     file = tmp_path / "result.jsonl"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import zlib
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -21,7 +22,7 @@ def content_of(path: Path) -> bytes:
     try:
         content = path.read_bytes()
         return gzip.decompress(content) if path.suffix == ".gz" else content
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise ImportFailed(f"cannot read {path}: {error}") from None
 
 

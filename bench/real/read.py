@@ -56,10 +56,10 @@ def read_runs(path: Path, format_name: str | None = None) -> list[Run]:
     if not path.exists():
         raise ImportFailed(f"{path} does not exist")
     if format_name is not None:
-        return _named(format_name).read(path)
+        return _read(_named(format_name), path)
     for known in FORMATS:
         if known.recognises(path):
-            return known.read(path)
+            return _read(known, path)
     choices = "; ".join(f"{known.NAME}: {known.WHAT}" for known in FORMATS)
     raise ImportFailed(f"{path} is of no known format. There are: {choices}")
 
@@ -132,6 +132,16 @@ def with_said(run: Run, said: Sequence[str]) -> Run:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"]))
         raise ImportFailed(f"--set {field}={first['input']}: {first['msg']}") from None
+
+
+def _read(known: Format, path: Path) -> list[Run]:
+    """Raises ImportFailed, also for a value that no run can have, such as a negative time."""
+    try:
+        return known.read(path)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"]))
+        raise ImportFailed(f"{path}: {field}: {first['msg']}, not {first['input']!r}") from None
 
 
 def _named(name: str) -> Format:

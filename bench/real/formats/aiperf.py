@@ -45,9 +45,19 @@ class _Metadata(Foreign):
     x_request_id: str | None = None
 
 
+class _Metric(Foreign):
+    value: float | list[float]
+    unit: str
+
+
+class _Statistics(Foreign):
+    avg: float
+    unit: str
+
+
 class _Record(Foreign):
     metadata: _Metadata
-    metrics: dict[str, dict[str, Any]]
+    metrics: dict[str, _Metric]
     error: Any = None
 
 
@@ -106,7 +116,7 @@ def _request(row: _Record, begin_ns: int, path: Path) -> Request:
             input_tokens=input_tokens,
             arrival_s=arrival_s,
         )
-    itl = row.metrics.get("inter_chunk_latency")
+    itl, metrics = row.metrics.get("inter_chunk_latency"), row.metrics
     return Request(
         id=row.metadata.x_request_id,
         status="completed",
@@ -114,24 +124,28 @@ def _request(row: _Record, begin_ns: int, path: Path) -> Request:
         output_tokens=_tokens(row, "usage_completion_tokens", "output_sequence_length"),
         cached_tokens=_tokens(row, "usage_prompt_cached_tokens"),
         arrival_s=arrival_s,
-        ttft_s=_seconds(row.metrics.get("time_to_first_token"), path),
-        latency_s=_seconds(row.metrics.get("request_latency"), path),
-        itl_s=None if itl is None else tuple(_unit_s(itl, path) * gap for gap in itl["value"]),
+        ttft_s=_seconds(metrics.get("time_to_first_token"), path),
+        latency_s=_seconds(metrics.get("request_latency"), path),
+        itl_s=None if itl is None else tuple(_seconds_each(itl, path)),
     )
 
 
 def _tokens(row: _Record, *names: str) -> int | None:
     """As the server counted them, or else the client."""
-    found = [row.metrics[name]["value"] for name in names if name in row.metrics]
-    return int(found[0]) if found else None
+    found = [row.metrics[name].value for name in names if name in row.metrics]
+    return int(found[0]) if found and isinstance(found[0], float) else None
 
 
-def _seconds(metric: dict[str, Any] | None, path: Path, field: str = "value") -> float | None:
-    return None if metric is None else _unit_s(metric, path) * float(metric[field])
+def _seconds(metric: _Metric | None, path: Path) -> float | None:
+    return None if metric is None else _seconds_each(metric, path)[0]
 
 
-def _unit_s(metric: dict[str, Any], path: Path) -> float:
-    unit = metric.get("unit")
+def _seconds_each(metric: _Metric, path: Path) -> list[float]:
+    values = metric.value if isinstance(metric.value, list) else [metric.value]
+    return [_unit_s(metric.unit, path) * value for value in values]
+
+
+def _unit_s(unit: str, path: Path) -> float:
     if unit not in _UNITS_S:
         raise ImportFailed(f"{path}: a time in {unit!r}; known are {', '.join(_UNITS_S)}")
     return _UNITS_S[unit]
@@ -162,8 +176,7 @@ def _reported(summary: _Summary, path: Path) -> dict[str, dict[str, float]]:
     """Means only: its percentiles are of another definition."""
     found = {}
     for metric, name in _REPORTED.items():
-        statistics = summary.unknown.get(name)
-        mean_s = _seconds(statistics, path, "avg") if statistics else None
-        if mean_s is not None:
-            found[metric] = {"mean": mean_s}
+        if summary.unknown.get(name):
+            statistics = record_of(_Statistics, summary.unknown[name], f"{path}: {name}")
+            found[metric] = {"mean": statistics.avg * _unit_s(statistics.unit, path)}
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from pydantic import ValidationError
 from warpserve.bench.config import RunConfig
 from warpserve.bench.kv_cache import kv_tokens
 from warpserve.bench.real.files import ImportFailed, source_of
-from warpserve.bench.real.foreign import json_lines_of
+from warpserve.bench.real.foreign import Foreign, json_lines_of, record_of
 from warpserve.bench.real.formats import server_log
 from warpserve.bench.real.schema import (
     Deployment,
@@ -126,22 +125,35 @@ def _request(result: RequestResult, origin_s: float) -> Request:
     )
 
 
+class _SampleLine(Foreign):
+    time_ns: int
+    metrics: dict[str, float]
+
+
+class _StepLine(Foreign):
+    start_ns: int
+    end_ns: int
+    padded_tokens: int
+    requests: list[tuple[int, int, bool]]
+
+
 def _samples(path: Path, origin_s: float) -> tuple[Sample, ...]:
     """Of all engines together: requests are added up, the use of their caches is their mean."""
     if not path.exists():
         return ()
-    return tuple(_sample(line, origin_s) for line in json_lines_of(path))
+    lines = [record_of(_SampleLine, line, str(path)) for line in json_lines_of(path)]
+    return tuple(_sample(line, origin_s) for line in lines)
 
 
-def _sample(line: dict[str, Any], origin_s: float) -> Sample:
+def _sample(line: _SampleLine, origin_s: float) -> Sample:
     values: dict[str, list[float]] = {}
-    for name, value in line["metrics"].items():
+    for name, value in line.metrics.items():
         field = _GAUGES.get(name.split("{")[0])
         if field is not None:
             values.setdefault(field, []).append(value)
-    usage = values.pop("kv_usage", None)
+    usage = values.get("kv_usage")
     return Sample(
-        time_s=line["time_ns"] / 1e9 - origin_s,
+        time_s=line.time_ns / 1e9 - origin_s,
         running=_sum(values.get("running")),
         waiting=_sum(values.get("waiting")),
         kv_usage=None if usage is None else sum(usage) / len(usage),
@@ -157,16 +169,17 @@ def _steps(folder: Path, origin_s: float) -> list[Step]:
     first = min(folder.iterdir(), default=None) if folder.exists() else None
     if first is None:
         return []
-    return [_step(json.loads(line), origin_s) for line in first.read_text().splitlines()]
+    lines = (record_of(_StepLine, line, str(first)) for line in json_lines_of(first))
+    return [_step(line, origin_s) for line in lines]
 
 
-def _step(line: dict[str, Any], origin_s: float) -> Step:
+def _step(line: _StepLine, origin_s: float) -> Step:
     return Step(
-        start_s=line["start_ns"] / 1e9 - origin_s,
-        end_s=line["end_ns"] / 1e9 - origin_s,
-        padded_tokens=line["padded_tokens"],
+        start_s=line.start_ns / 1e9 - origin_s,
+        end_s=line.end_ns / 1e9 - origin_s,
+        padded_tokens=line.padded_tokens,
         requests=tuple(
-            StepRequest(new_tokens=new, cached_tokens=cached, is_prefill=bool(is_prefill))
-            for new, cached, is_prefill in line["requests"]
+            StepRequest(new_tokens=new, cached_tokens=cached, is_prefill=is_prefill)
+            for new, cached, is_prefill in line.requests
         ),
     )
