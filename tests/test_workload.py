@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
+from typer.testing import CliRunner, Result
 
 from warpserve.bench.models import model_named
 from warpserve.bench.workload import (
@@ -26,6 +27,9 @@ from warpserve.bench.workload import (
     requests_of,
     write_prompts,
 )
+from warpserve.bench.workload.description import Description, describe
+from warpserve.bench.workload.servegen import servegen_clients
+from warpserve.cli import app
 
 LENGTHS = "arrival_ms,input_tokens,output_tokens"
 
@@ -249,6 +253,19 @@ def test_what_was_not_recorded_is_not_replayed(tmp_path: Path) -> None:
         plan(requests, Arrival.parse("trace"))
 
 
+def test_arrivals_are_those_of_vllm_bench_serve() -> None:
+    # np.random.seed(3), vllm.benchmarks.serve.get_request with 5 requests at 4 a second
+    poisson = Arrival.parse("poisson")
+    assert poisson.times_s(5, 4.0, 3) == [
+        0.18785877135237883,
+        0.4769436678733217,
+        0.55763936610896,
+        0.7254883598638704,
+        1.25,
+    ]
+    assert poisson.times_s(3, float("inf"), 3) == [0, 0, 0]
+
+
 def intervals_s(arrival: str, requests: int = 20_000, rate: float | None = 5.0) -> Any:
     times_s = Arrival.parse(arrival).times_s(requests, rate, seed=7)
     assert times_s == Arrival.parse(arrival).times_s(requests, rate, seed=7)
@@ -313,3 +330,187 @@ def test_a_closed_loop_has_no_times(arrival: str) -> None:
 def test_arrivals_that_make_no_sense_are_refused(arrival: str) -> None:
     with pytest.raises(WorkloadError, match="arrival"):
         Arrival.parse(arrival)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ("inputs=3", "inputs: .*it has input, output, prefix, range"),
+        ("input=0", "input: .*greater than or equal to 1"),
+        ("input=x", "input: .*valid integer"),
+        ("output=-1", "output: "),
+        ("range=1", "range: .*less than 1"),
+        ("range=nan", "range: "),
+        ("input=1,range=0.9", "a prompt may come out without a token"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: str, complaint: str) -> None:
+    no_special = model_named("qwen3-8b").tokenizer()
+    with pytest.raises(WorkloadError, match=complaint):
+        requests_of(f"random:{options}", 10, 0, no_special)
+
+
+def test_random_lengths_are_those_of_vllm_bench_serve() -> None:
+    # vllm.benchmarks.datasets.utils.get_sampling_params, default_rng(3), a tokenizer with one
+    # special token, which is added to what it says
+    requests = requests_of("random:input=512,output=64,range=0.5", 5, 3, tokenizer())
+    lengths = [(request.input_tokens, request.output_tokens) for request in requests]
+    assert lengths == [(672, 84), (299, 88), (348, 69), (377, 34), (349, 38)]
+
+
+def test_constant_prompts_begin_with_their_prefix(tmp_path: Path) -> None:
+    requests = requests_of("constant:input=7,output=3,prefix=20", 3, 0, tokenizer())
+    assert {(r.input_tokens, r.output_tokens) for r in requests} == {(27, 3)}
+    prompts = [line["prompt"] for line in lines_of(tmp_path / "p", burst(requests))]
+    assert len({tuple(prompt[:21]) for prompt in prompts}) == 1
+    assert len({tuple(prompt[21:]) for prompt in prompts}) == 3
+
+
+def burst(requests: list[Request]) -> list[Planned]:
+    return plan(requests, Arrival.parse("burst"))
+
+
+@pytest.fixture
+def clients(tmp_path: Path) -> Path:
+    """Two ServeGen clients: one sends evenly and short, one in bursts and long."""
+    folder = tmp_path / "clients"
+    folder.mkdir()
+    windows = {
+        0: [(0, 2.0, 0.2, "Gamma", 25.0, 0.02), (0, 0.5, 3.0, "Gamma", 0.11, 18.0)],
+        1: [(600, 1.0, 0.2, "Gamma", 25.0, 0.04), (600, 0.0, 0.0, "", 0.0, 0.0)],
+        2: [(1200, 0.0, 0.0, "", 0.0, 0.0), (1200, 0.25, 2.0, "Weibull", 0.55, 2.3)],
+    }
+    for client in (0, 1):
+        rows = [",".join(map(str, pair[client])) for pair in windows.values()]
+        (folder / f"chunk-{client}-trace.csv").write_text("\n".join(rows) + "\n")
+    tables = [
+        {"input_tokens": "{10: 0.25, 20: 0.75}", "output_tokens": "{1: 1.0}"},
+        {"input_tokens": "{3000: 1.0}", "output_tokens": "{400: 0.5, 500: 0.5}"},
+    ]
+    for client, table in enumerate(tables):
+        empty = {"input_tokens": "{}", "output_tokens": "{}"}
+        document = {"0": table, "21600": empty}
+        (folder / f"chunk-{client}-dataset.json").write_text(json.dumps(document))
+    return folder
+
+
+def test_servegen_clients_send_at_their_own_rates_and_lengths(clients: Path) -> None:
+    requests = requests_of(f"servegen:clients={clients}", 1_500 + 600 + 150, 0, tokenizer())
+    times_s = np.asarray([(request.arrival_ns or 0) / 1e9 for request in requests])
+    assert all(np.diff(times_s) >= 0)
+    is_long = np.asarray([request.input_tokens == 3_000 for request in requests])
+    counts = [
+        np.histogram(times_s[chosen], bins=[0, 600, 1200, 1800])[0]
+        for chosen in (~is_long, is_long)
+    ]
+    assert list(counts[0]) == [1_200, 600, 0]
+    assert list(counts[1]) == [300, 0, 150]
+    even, bursty = (np.diff(times_s[chosen & (times_s < 600)]) for chosen in (~is_long, is_long))
+    assert even.std() / even.mean() == pytest.approx(0.2, rel=0.1)
+    assert bursty.std() / bursty.mean() == pytest.approx(3.0, rel=0.25)
+    short = [request.input_tokens for request in requests if request.input_tokens < 3_000]
+    assert short.count(20) / len(short) == pytest.approx(0.75, abs=0.03)
+
+
+def test_servegen_begins_when_most_is_sent_or_when_it_is_told(clients: Path) -> None:
+    first = requests_of(f"servegen:clients={clients}", 100, 0, tokenizer())
+    again = requests_of(f"servegen:clients={clients},start_s=0", 100, 0, tokenizer())
+    later = requests_of(f"servegen:clients={clients},start_s=1300", 100, 0, tokenizer())
+    assert first == again
+    assert {request.input_tokens for request in later} == {3_000}
+    with pytest.raises(WorkloadError, match="from 1800 s on, 0 requests are recorded, not 1"):
+        requests_of(f"servegen:clients={clients},start_s=1800", 1, 0, tokenizer())
+
+
+def test_servegen_files_that_are_broken_are_refused(clients: Path) -> None:
+    with pytest.raises(WorkloadError, match="no ServeGen clients 'x': say deepseek-r1, m-small"):
+        requests_of("servegen:clients=x", 1, 0, tokenizer())
+    for text, complaint in (
+        ("0,1,1", "chunk-0 can't be read"),
+        ("0,1,1,Pareto,1,1", "chunk-0-trace.csv, 0 s: a rate, Gamma or Weibull"),
+        ("0,nan,1,Gamma,1,1", "chunk-0-trace.csv, 0 s: a rate"),
+        ("0,-1,1,Gamma,1,1", "chunk-0-trace.csv, 0 s: a rate"),
+    ):
+        (clients / "chunk-0-trace.csv").write_text(text)
+        servegen_clients.cache_clear()
+        with pytest.raises(WorkloadError, match=complaint):
+            requests_of(f"servegen:clients={clients}", 1, 0, tokenizer())
+
+
+@pytest.mark.parametrize("clients_of", ["m-small", "deepseek-r1"])
+def test_shipped_servegen_clients_are_there(clients_of: str) -> None:
+    requests = requests_of(f"servegen:clients={clients_of}", 50, 0, tokenizer())
+    assert len(requests) == 50
+    assert requests == requests_of(f"servegen:clients={clients_of}", 50, 0, tokenizer())
+    assert requests != requests_of(f"servegen:clients={clients_of}", 50, 1, tokenizer())
+
+
+def test_a_description_says_how_much_of_the_prompts_is_shared() -> None:
+    requests = [
+        Request(1_000, 4, arrival_ns=0, segments=(Segment(1, 512), Segment(2, 488))),
+        Request(1_000, 4, arrival_ns=10**9, segments=(Segment(1, 512), Segment(3, 488))),
+        Request(100, 10, arrival_ns=3 * 10**9, session="a"),
+        Request(50, 10, session="a"),
+    ]
+    found = describe("x", plan(requests, Arrival.parse("trace")))
+    assert (found.requests, found.sessions) == (4, 1)
+    assert found.input_tokens.max == 1_000
+    assert found.input_tokens.mean == (1_000 + 1_000 + 100 + 160) / 4
+    assert found.shared_prefix_share == (512 + 110) / 2_260
+    assert found.arrivals is not None
+    assert found.arrivals.rate_per_s == pytest.approx(2 / 3)
+    assert found.arrivals.interval_variation == pytest.approx(1 / 3)
+
+
+def workload(*options: str | Path) -> Result:
+    return CliRunner().invoke(app, ["workload", *map(str, options)])
+
+
+def test_a_workload_is_shown_drawn_and_exported(tmp_path: Path) -> None:
+    plot, out = tmp_path / "plot.png", tmp_path / "trace.jsonl"
+    found = workload("mooncake", "--num-requests", "50", "--json", "--plot", plot, "--out", out)
+    assert found.exit_code == 0, found.output
+    described = Description.model_validate_json(found.output)
+    assert described.requests == 50
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    assert requests_of(str(out), 50, 0, tokenizer()) == requests_of("mooncake", 50, 0, tokenizer())
+    for options in (
+        (),
+        ("azure-code",),
+        ("random:input=10", "--arrival", "gamma:2", "--rate", "3"),
+    ):
+        assert workload(*options).exit_code == 0
+
+
+@pytest.mark.parametrize("file_format", ["vllm", "guidellm", "mooncake"])
+def test_exported_files_have_the_lengths(tmp_path: Path, file_format: str) -> None:
+    out = tmp_path / "w.jsonl"
+    options = ("--num-requests", "5", "--out", out, "--format", file_format)
+    assert workload("sharegpt", *options).exit_code == 0
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    outputs = {"vllm": "output_tokens", "guidellm": "output_tokens_count"}
+    name = outputs.get(file_format, "output_length")
+    expected = requests_of("sharegpt", 5, 0, tokenizer())
+    assert [line[name] for line in lines] == [request.output_tokens for request in expected]
+    if file_format == "mooncake":
+        hashes = [key for line in lines for key in line["hash_ids"]]
+        assert len(set(hashes)) == len(hashes), "nothing is shared"
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("nope",), "no workload 'nope'"),
+        (("sharegpt", "--out", "x", "--format", "csv"), "no format 'csv': say vllm, guidellm, "),
+        (("sharegpt", "--arrival", "poison"), "no arrival 'poison'"),
+        (("sharegpt", "--rate-scale", "0"), "rate_scale"),
+        (("sharegpt", "--plot", "x.exe"), "x.exe"),
+    ],
+)
+def test_mistakes_in_looking_are_named(
+    tmp_path: Path, options: tuple[str, ...], complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = workload(*options)
+    assert found.exit_code == 2
+    assert complaint in found.output

@@ -12,6 +12,7 @@ from warpserve.bench.real.cli import import_run
 from warpserve.bench.replay import replay
 from warpserve.bench.report.cli import report
 from warpserve.bench.serve import serve
+from warpserve.bench.workload.cli import workload
 from warpserve.cuda_shim.api.coverage import cuda_coverage
 from warpserve.cuda_shim.catalogue.cli import gpus
 from warpserve.members import member_environment, prepare_members
@@ -38,6 +39,7 @@ app.command()(report)
 app.command()(status)
 app.command()(gpus)
 app.command()(models)
+app.command()(workload)
 app.command()(predict)
 app.command()(fit)
 app.command()(doctor)

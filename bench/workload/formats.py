@@ -31,11 +31,11 @@ class _Format:
     request: Callable[[Row], Request]
 
 
-def read_requests(path: Path, tokenizer: Tokenizer) -> list[Request]:
+def read_requests(path: Path, tokenizer: Tokenizer | None = None) -> list[Request]:
     """The requests of a file of a user's own, or of one as its publisher has it.
 
-    ``tokenizer``: the model's, for columns of text. Raises WorkloadError, which names the line and
-    the column.
+    ``tokenizer``: the model's; columns of text need it. Raises WorkloadError, which names line and
+    column.
     """
     rows = iter(read_rows(path))
     first = next(rows, None)
@@ -45,10 +45,16 @@ def read_requests(path: Path, tokenizer: Tokenizer) -> list[Request]:
     request = published.request if published else _OwnRows(tokenizer).request
     columns = published.columns if published else _OWN
     requests = []
+    last_ns = 0
     for row in chain([first], rows):
         _check_columns(row, columns)
         requests.append(request(row))
-        _check_order(requests, row)
+        if (arrival_ns := requests[-1].arrival_ns) is not None:
+            if arrival_ns < last_ns:
+                raise WorkloadError(
+                    f"{row.path}, line {row.line}: arrives before the requests above it"
+                )
+            last_ns = arrival_ns
     return requests if published is not _PUBLISHED["azure"] else _from_the_first(requests)
 
 
@@ -69,16 +75,6 @@ def _check_columns(row: Row, known: tuple[str, ...]) -> None:
             f"{row.path}, line {row.line}, column {column} is not known; known are "
             f"{', '.join(_OWN)}; or exactly those of {others}"
         )
-
-
-def _check_order(requests: list[Request], row: Row) -> None:
-    """Raises WorkloadError where the last one arrives before another one."""
-    last = requests[-1].arrival_ns
-    if last is None:
-        return
-    before = next((r.arrival_ns for r in reversed(requests[:-1]) if r.arrival_ns is not None), None)
-    if before is not None and last < before:
-        raise WorkloadError(f"{row.path}, line {row.line}: arrives before the request above it")
 
 
 def _azure(row: Row) -> Request:
@@ -136,7 +132,7 @@ def _blocks(row: Row, input_tokens: int, block_tokens: int) -> tuple[Segment, ..
 class _OwnRows:
     """Our own columns; remembers which sessions have begun."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer | None) -> None:
         self._tokenizer = tokenizer
         self._turns: dict[str, int] = {}
 
@@ -182,8 +178,14 @@ class _OwnRows:
             ids = row.whole_numbers(column)
             return None, ids, _at_least_one(row, column, len(ids))
         text = row.text(column)
-        tokens = len(self._tokenizer.encode(text, add_special_tokens=not is_later).ids)
+        tokens = len(self._encoded(row, column, special=not is_later))
         return text, None, _at_least_one(row, column, tokens)
+
+    def _encoded(self, row: Row, column: str, *, special: bool) -> tuple[int, ...]:
+        text = row.text(column)
+        if self._tokenizer is None:
+            row.refuse(column, "token counts in place of texts are needed, without a tokenizer")
+        return tuple(self._tokenizer.encode(text, add_special_tokens=special).ids)
 
     def _output(self, row: Row) -> tuple[int, tuple[int, ...] | None]:
         column = _one_of(row, _OUTPUTS)
@@ -192,7 +194,7 @@ class _OwnRows:
         if column == "output_token_ids":
             ids = row.whole_numbers(column)
         else:
-            ids = tuple(self._tokenizer.encode(row.text(column), add_special_tokens=False).ids)
+            ids = self._encoded(row, column, special=False)
         return _at_least_one(row, column, len(ids)), ids
 
 

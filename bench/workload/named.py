@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -22,33 +24,58 @@ RECORDED = {
     "mooncake-synthetic": _HERE / "mooncake" / "synthetic_trace.jsonl.gz",
 }
 """Files that come with warpserve, by the name of their workload."""
+ABOUT = {
+    "sharegpt": "300 ShareGPT conversations as Llama-3.1-8B counts them, Poisson at 10/s",
+    "sharegpt-qwen3": "the same as Qwen3-32B counts them",
+    "azure-conv": "an Azure conversation service, 58 minutes of 2023",
+    "azure-code": "an Azure coding service, 57 minutes of 2023",
+    "mooncake": "Kimi's conversations, an hour, with the prefixes that they share",
+    "mooncake-synthetic": "from public data sets, with the prefixes that they share",
+    "servegen": "clients of a production service: servegen[:clients=deepseek-r1][,start_s=S]",
+    "random": "lengths of vllm bench serve: random:input=1024,output=128,range=0,prefix=0",
+    "constant": "all alike: constant:input=1024,output=128,prefix=0",
+    "FILE": "a .csv or .jsonl of your own, or a published trace (docs/workloads.md)",
+}
+"""What a user may name, in a line each."""
 DRAWN = ("servegen", "random", "constant")
 """Those that take options, as in ``random:input=512``."""
 
 
-def requests_of(workload: str, count: int, seed: int, tokenizer: Tokenizer) -> list[Request]:
-    """The first ``count`` requests of a workload.
+def requests_of(workload: str, count: int | None, seed: int, tokenizer: Tokenizer) -> list[Request]:
+    """The first ``count`` requests of a workload; None: all that are recorded.
 
     One of lengths alone that has fewer starts over, at the time at which it ended. Raises
     WorkloadError.
     """
     name = workload.partition(":")[0]
+    if name in DRAWN:
+        if count is None:
+            raise WorkloadError(f"{workload} has no end: say how many requests")
+        return _drawn(workload, name, count, seed, tokenizer)
+    if workload in RECORDED:
+        return _repeated(workload, _recorded(workload), count)
+    if not Path(workload).is_file():
+        known = ", ".join((*RECORDED, *DRAWN))
+        raise WorkloadError(f"no workload {workload!r}: say {known} or a file")
+    return _repeated(workload, read_requests(Path(workload), tokenizer), count)
+
+
+@cache
+def _recorded(name: str) -> list[Request]:
+    return read_requests(RECORDED[name])
+
+
+def _drawn(workload: str, name: str, count: int, seed: int, tokenizer: Tokenizer) -> list[Request]:
     if name == "random":
         return random_requests(workload, count, seed, tokenizer)
     if name == "constant":
         return constant_requests(workload, count, tokenizer)
-    if name == "servegen":
-        return servegen_requests(workload, count, seed)
-    path = RECORDED.get(workload, Path(workload))
-    if not path.is_file():
-        known = ", ".join((*RECORDED, *DRAWN))
-        raise WorkloadError(f"no workload {workload!r}: say {known} or a file")
-    return _repeated(workload, read_requests(path, tokenizer), count)
+    return servegen_requests(workload, count, seed)
 
 
-def _repeated(workload: str, requests: list[Request], count: int) -> list[Request]:
-    if count <= len(requests):
-        return requests[:count]
+def _repeated(workload: str, requests: Sequence[Request], count: int | None) -> list[Request]:
+    if count is None or count <= len(requests):
+        return list(requests[:count])
     if any(not _is_lengths_alone(request) for request in requests):
         raise WorkloadError(
             f"{workload} has {len(requests)} requests, whose contents are said: "

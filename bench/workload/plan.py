@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,8 @@ def plan(
 
     Raises WorkloadError where they are to arrive as recorded, and nothing is recorded.
     """
+    if not 0 < rate_scale < math.inf or (rate is not None and not rate > 0):
+        raise WorkloadError(f"rate and rate_scale are more than 0, not {rate} and {rate_scale}")
     begun: set[str] = set()
     first = [_is_first(request, begun) for request in requests]
     if arrival.kind == "trace":

@@ -16,13 +16,14 @@ import json
 import math
 import zipfile
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from warpserve.bench.workload.options import options_of
@@ -52,36 +53,29 @@ class Window(NamedTuple):
     shape: float
 
 
-@dataclass(frozen=True)
-class Lengths:
-    """How often each length occurs."""
-
-    tokens: np.ndarray[Any, np.dtype[np.int64]]
-    cumulative: np.ndarray[Any, np.dtype[np.float64]]
-
-    def draw(self, random: np.random.RandomState) -> int:
-        index = int(np.searchsorted(self.cumulative, random.random_sample(), side="right"))
-        return int(self.tokens[min(index, len(self.tokens) - 1)])
+Lengths = tuple[NDArray[np.int64], NDArray[np.float64]]
+"""Tokens, and the share of requests that have at most so many."""
 
 
 @dataclass(frozen=True)
 class Client:
-    """Windows by their start in s; lengths only for those in which the client sent anything."""
+    """Windows by their start in s; tables of lengths for those in which the client sent."""
 
     name: str
     windows: Mapping[int, Window]
-    lengths: Mapping[int, tuple[Lengths, Lengths]]
+    tables: Mapping[int, tuple[str, str]]
 
     def lengths_at(self, at_s: int) -> tuple[Lengths, Lengths]:
-        """Of the last window that begins by then and has any, else of the first."""
-        starts = list(self.lengths)
-        return self.lengths[starts[max(0, bisect_right(starts, at_s) - 1)]]
+        """Of inputs and outputs: of the last table that begins by then, else of the first."""
+        starts = list(self.tables)
+        inputs, outputs = self.tables[starts[max(0, bisect_right(starts, at_s) - 1)]]
+        return _lengths(self.name, inputs), _lengths(self.name, outputs)
 
 
 def servegen_requests(workload: str, count: int, seed: int) -> list[Request]:
     """The first ``count`` requests of all clients. Raises WorkloadError."""
     options = options_of(ServeGenOptions, workload)
-    clients = _clients(options.clients)
+    clients = servegen_clients(options.clients)
     starts = sorted(clients[0].windows)
     window_s = starts[1] - starts[0]
     start_s = _busiest(clients) if options.start_s is None else options.start_s
@@ -89,42 +83,56 @@ def servegen_requests(workload: str, count: int, seed: int) -> list[Request]:
     for begin_s in starts:
         if begin_s + window_s <= start_s:
             continue
-        requests += _window_requests(clients, begin_s, window_s, start_s, seed)
-        if len(requests) >= count:
-            return requests[:count]
+        missing = count - len(requests)
+        requests += _window_requests(clients, begin_s, window_s, start_s, seed, missing)
+        if len(requests) == count:
+            return requests
     raise WorkloadError(
         f"{workload}: from {start_s} s on, {len(requests)} requests are recorded, not {count}"
     )
 
 
 def _window_requests(
-    clients: tuple[Client, ...], begin_s: int, window_s: int, start_s: int, seed: int
+    clients: tuple[Client, ...], begin_s: int, window_s: int, start_s: int, seed: int, count: int
 ) -> list[Request]:
-    """In the order of their arrival, which counts from ``start_s``."""
-    requests = []
+    """The first ``count`` or fewer, in the order of arrival, which counts from ``start_s``."""
+    columns = []
     for index, client in enumerate(clients):
         window = client.windows.get(begin_s)
         if window is None or window.rate == 0:
             continue
         entropy = np.random.SeedSequence([seed, index, begin_s])
         random = np.random.RandomState(np.random.MT19937(entropy))
-        inputs, outputs = client.lengths_at(begin_s)
-        for after_s in _arrivals_s(window, window_s, random):
-            tokens = inputs.draw(random), outputs.draw(random)
-            arrival_ns = round((begin_s - start_s + after_s) * 1e9)
-            if arrival_ns >= 0:
-                requests.append(Request(*tokens, arrival_ns=arrival_ns))
-    return sorted(requests, key=lambda request: request.arrival_ns or 0)
+        times_s = begin_s - start_s + _arrivals_s(window, window_s, random)
+        lengths = [_drawn(random, table, len(times_s)) for table in client.lengths_at(begin_s)]
+        columns.append(np.vstack([np.rint(times_s * 1e9), *lengths]))
+    if not columns:
+        return []
+    rows = np.concatenate(columns, axis=1).astype(np.int64).T
+    rows = rows[rows[:, 0] >= 0]
+    chosen = rows[np.argsort(rows[:, 0], kind="stable")][:count]
+    return [
+        Request(input_tokens, output_tokens, arrival_ns=arrival_ns)
+        for arrival_ns, input_tokens, output_tokens in chosen.tolist()
+    ]
 
 
-def _arrivals_s(window: Window, window_s: int, random: np.random.RandomState) -> Iterator[float]:
+def _arrivals_s(
+    window: Window, window_s: int, random: np.random.RandomState
+) -> NDArray[np.float64]:
     """From the window's start; a part of a request comes with that probability."""
     count = math.floor(window.rate * window_s + random.random_sample())
     if window.distribution == "Weibull":
         intervals = random.weibull(window.shape, count + 1)
     else:
         intervals = random.gamma(window.shape, size=count + 1)
-    yield from (np.cumsum(intervals)[:-1] * (window_s / intervals.sum())).tolist()
+    return np.asarray(np.cumsum(intervals)[:-1] * (window_s / intervals.sum()))
+
+
+def _drawn(random: np.random.RandomState, lengths: Lengths, count: int) -> NDArray[np.int64]:
+    tokens, shares = lengths
+    indices = np.searchsorted(shares, random.random_sample(count), side="right")
+    return tokens[np.minimum(indices, len(tokens) - 1)]
 
 
 def _busiest(clients: tuple[Client, ...]) -> int:
@@ -136,7 +144,8 @@ def _busiest(clients: tuple[Client, ...]) -> int:
 
 
 @cache
-def _clients(name: str) -> tuple[Client, ...]:
+def servegen_clients(name: str) -> tuple[Client, ...]:
+    """Of a shipped archive or a folder. Raises WorkloadError."""
     archive = _SHIPPED / f"{name}.zip"
     files = _archived(archive) if archive.is_file() else _in_folder(Path(name))
     stems = [file.removesuffix(_DATASET) for file in files if file.endswith(_DATASET)]
@@ -168,25 +177,32 @@ def _client(name: str, trace: str, dataset: str) -> Client:
             int(row[0]): Window(float(row[1]), row[3], float(row[4]))
             for row in csv.reader(io.StringIO(trace))
         }
-        lengths = {
-            int(begin_s): (_lengths(tables["input_tokens"]), _lengths(tables["output_tokens"]))
-            for begin_s, tables in json.loads(dataset).items()
-            if tables["input_tokens"] != "{}" and tables["output_tokens"] != "{}"
+        tables = {
+            int(begin_s): (table["input_tokens"], table["output_tokens"])
+            for begin_s, table in json.loads(dataset).items()
+            if table["input_tokens"] != "{}" and table["output_tokens"] != "{}"
         }
-    except (ValueError, KeyError, IndexError, TypeError, SyntaxError) as error:
+    except (ValueError, KeyError, IndexError, TypeError) as error:
         raise WorkloadError(f"ServeGen's {name} can't be read: {error!r}") from None
     for begin_s, window in windows.items():
         is_known = window.distribution in ("Gamma", "Weibull") and window.shape > 0
-        if not 0 <= window.rate < math.inf or (window.rate > 0 and not (is_known and lengths)):
+        if not 0 <= window.rate < math.inf or (window.rate > 0 and not (is_known and tables)):
             raise WorkloadError(
                 f"ServeGen's {name}{_TRACE}, {begin_s} s: a rate, Gamma or Weibull and a shape are "
                 f"needed, not {window}"
             )
-    return Client(name, windows, dict(sorted(lengths.items())))
+    return Client(name, windows, dict(sorted(tables.items())))
 
 
-def _lengths(table: str) -> Lengths:
-    probabilities = {int(tokens): float(p) for tokens, p in ast.literal_eval(table).items()}
-    tokens = np.asarray([max(1, tokens) for tokens in probabilities])
-    cumulative = np.cumsum(list(probabilities.values()))
-    return Lengths(tokens, cumulative / cumulative[-1])
+@cache
+def _lengths(client: str, table: str) -> Lengths:
+    """``table``: probabilities by length, as Python writes a dict."""
+    try:
+        shares = {int(tokens): float(share) for tokens, share in ast.literal_eval(table).items()}
+    except (ValueError, SyntaxError, TypeError, AttributeError) as error:
+        raise WorkloadError(f"ServeGen's {client}{_DATASET} can't be read: {error!r}") from None
+    if not all(0 <= share <= 1 for share in shares.values()) or sum(shares.values()) == 0:
+        raise WorkloadError(f"ServeGen's {client}{_DATASET}: shares are from 0 to 1, one above 0")
+    tokens = np.asarray([max(1, tokens) for tokens in shares])
+    cumulative = np.cumsum(list(shares.values()))
+    return tokens, cumulative / cumulative[-1]
