@@ -26,8 +26,10 @@ from warpserve.bench.report.trace import write_trace
 from warpserve.bench.results import RequestResult, read_vllm_results
 from warpserve.bench.run_folder import RunError, RunFolder
 from warpserve.bench.servers import vllm_serve
-from warpserve.bench.summary import Serving, Spread, Summary
+from warpserve.bench.summary import Serving, Spread, Summary, summarise
+from warpserve.bench.workload import Planned, Request
 from warpserve.cli import app
+from warpserve.timekeeper.state import SessionState
 
 RUN = {"model": "llama-3.1-8b", "gpu": "h100-sxm:1", "predictor": "constant:10ms"}
 
@@ -232,6 +234,33 @@ def test_spreads_are_over_those_that_have_the_metric() -> None:
     assert spread.count == 101
     assert spread.p50_ms == pytest.approx(51)
     assert spread.p90_ms == pytest.approx(91)
+
+
+def test_every_request_is_accounted_for_by_what_became_of_it() -> None:
+    errors = [
+        None,
+        None,
+        "HTTP 400 Bad Request: too long",
+        "Bad Request",  # as `vllm bench serve` says it
+        "HTTP 503 Service Unavailable: busy",
+        "Traceback (most recent call last):\n  …\nConnectionResetError: gone",
+        "not sent: request 2 before it failed",
+    ]
+    requests = [
+        request(index, ttft_s=None if error else 0.02, error=error, output_tokens=3 - index)
+        for index, error in enumerate(errors)
+    ]
+    planned = [Planned(Request(100, 3), 0.0)] * len(errors)
+    state = SessionState.model_construct(host_ns=1, virtual_ns=1, advances=1, warnings={})
+    summary = summarise(planned, requests, state, Serving(wall_s=1, steps=4, processes=[]))
+    assert (summary.completed, summary.rejected, summary.failed) == (2, 2, 2)
+    assert summary.sent == 6 == summary.completed + summary.rejected + summary.failed
+    assert (summary.not_sent, summary.truncated) == (1, 1)
+    assert summary.reasons["ConnectionResetError: gone"] == 1
+    assert sum(summary.reasons.values()) == 5
+    assert summary.counts == (
+        "2 of 6 requests completed, 2 failed, 2 rejected, 1 not sent, 1 truncated"
+    )
 
 
 def test_tokens_are_counted_when_they_arrive() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -316,6 +317,35 @@ def test_a_ramp_over_a_time_reaches_its_rate_then_and_keeps_it() -> None:
 @pytest.mark.parametrize("arrival", ["burst", "closed:8"])
 def test_a_closed_loop_has_no_times(arrival: str) -> None:
     assert Arrival.parse(arrival).times_s(3, None, 0) == [0, 0, 0]
+
+
+specs = st.one_of(
+    st.sampled_from(["poisson", "constant", "uniform"]),
+    st.floats(0.01, 100).map(lambda burstiness: f"gamma:{burstiness}"),
+    st.floats(0.01, 1).map(lambda deviation: f"normal:{deviation}"),
+    st.floats(0.01, 1).map(lambda half_width: f"uniform:{half_width}"),
+)
+
+
+@given(spec=specs, requests=st.integers(1, 200), rate=st.floats(1e-3, 1e5), seed=st.integers(0, 99))
+def test_drawn_times_go_forward_and_end_when_the_rate_says(
+    spec: str, requests: int, rate: float, seed: int
+) -> None:
+    times_s = Arrival.parse(spec).times_s(requests, rate, seed)
+    assert times_s == sorted(times_s)
+    assert times_s[0] >= 0
+    assert times_s[-1] == pytest.approx(requests / rate)
+
+
+@given(
+    start=st.floats(0.01, 100), end=st.floats(0.01, 100), over_s=st.floats(0.1, 1e4),
+    seed=st.integers(0, 99),
+)  # fmt: skip
+def test_ramps_go_forward(start: float, end: float, over_s: float, seed: int) -> None:
+    for shape in ("", ":exponential", f":{over_s}s"):
+        times_s = Arrival.parse(f"ramp:{start}-{end}{shape}").times_s(50, None, seed)
+        assert times_s == sorted(times_s)
+        assert 0 < times_s[0] < times_s[-1] < math.inf
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ sys.path.append(str(Path(__file__).parents[3]))
 from warpserve.bench.client import stock_sender
 from warpserve.bench.client.exact_loop import ExactLoop
 from warpserve.bench.client.kernel import Growth
-from warpserve.bench.client.requests import RequestFile
+from warpserve.bench.client.requests import Request, RequestFile
 from warpserve.bench.client.sender import Sender, timings
 from warpserve.bench.client.server import Answer, Server, open_session
 from warpserve.bench.client.streamed_loop import StreamedLoop
@@ -52,14 +52,13 @@ class Client:
         self._conversations = Conversations()
 
     async def send(self, index: int) -> Answer:
-        session = self._requests[index].session
-        answer = await self._server.ask(self.payload(index), f"{REQUEST_PREFIX}{index}")
-        if session is not None and not answer.error:
-            self._conversations.add_answer(session, answer.token_ids)
+        request = self._requests[index]
+        answer = await self._server.ask(self.payload(request), f"{REQUEST_PREFIX}{index}")
+        if request.session is not None and not answer.error:
+            self._conversations.add_answer(request.session, answer.token_ids)
         return answer
 
-    def payload(self, index: int) -> dict[str, Any]:
-        request = self._requests[index]
+    def payload(self, request: Request) -> dict[str, Any]:
         prompt = request.prompt
         if request.session is not None:
             prompt = self._conversations.prompt(request.session, prompt)
@@ -107,7 +106,7 @@ async def _run_as_stock(
     async with open_session(options.max_concurrency) as session:
         server = Server(session, options.url, options.model, loop.time)
         client = Client(requests, server, streams=False)
-        await server.wait_until_answered(client.payload(0))
+        await server.wait_until_answered(client.payload(requests[0]))
         delays_s = [arrival_s for arrival_s, _, _ in requests.times if arrival_s is not None]
         limit = options.max_concurrency
         answers = await stock_sender.send_all(client.send, delays_s, limit, loop)

@@ -78,8 +78,8 @@ def _repeated(workload: str, requests: Sequence[Request], count: int | None) -> 
         return list(requests[:count])
     if any(not _is_lengths_alone(request) for request in requests):
         raise WorkloadError(
-            f"{workload} has {len(requests)} requests, whose contents are said: "
-            f"{count} can't be made of them"
+            f"{workload} has {len(requests)} requests, whose contents are said: {count} can't be "
+            f"made of them; say --num-requests {len(requests)} or less"
         )
     span_ns = requests[-1].arrival_ns or 0
     return [

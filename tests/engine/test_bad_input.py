@@ -40,7 +40,8 @@ def test_an_experiment_without_sense(tmp_path: Path, options: list[str], complai
 @pytest.mark.parametrize(
     ("trace", "complaint"),
     [
-        ("", "the columns must be arrival_time_ns, input_toks, output_toks"),
+        ("", "has no requests"),
+        ("arrival,input\n0,1\n", "line 2, column arrival is not known"),
         (HEADER, "has no requests"),
         (f"{HEADER}0,100\n", "line 2"),
         (f"{HEADER}0,100,10\n5,-100,10\n", "line 3"),
