@@ -8,18 +8,23 @@ import re
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 from typer.testing import CliRunner
 
+from warpserve.bench import clients
 from warpserve.bench.cli import split_arguments
 from warpserve.bench.config import ConfigError, EngineConfig, RunConfig
+from warpserve.bench.experiment import planned_of
 from warpserve.bench.host_cost import HostMeter, ProcessCost
 from warpserve.bench.kv_cache import kv_tokens_of_file
+from warpserve.bench.models import model_named
 from warpserve.bench.report.page import write_report
 from warpserve.bench.report.timeline import output_tokens_per_s, read_samples, sampled
 from warpserve.bench.report.trace import write_trace
@@ -331,3 +336,67 @@ def test_a_trace_has_steps_and_requests_from_the_first_request_on(tmp_path: Path
     begins = [event for event in events if event["ph"] == "b"]
     assert len(begins) == len([event for event in events if event["ph"] == "e"]) == 4
     assert begins[0]["name"] == "request 0"
+
+
+def stock_command(**said: Any) -> list[str]:
+    config = RunConfig.read(None, **(RUN | {"num_requests": 20} | said))
+    planned = planned_of(config)
+    assert clients.sends_as_stock(config, planned)
+    launch: Any = SimpleNamespace(
+        bin=Path("bin"), port=1, url="http://127.0.0.1:1", model=model_named("llama-3.1-8b")
+    )
+    with tempfile.TemporaryDirectory() as path:
+        folder = RunFolder.create(Path(path) / "run")
+        return clients.prepare_client(config, planned, launch, folder, as_stock=True)
+
+
+@pytest.mark.parametrize(
+    ("said", "options"),
+    [
+        ({}, "--request-rate 4.0"),
+        ({"rate": 2}, "--request-rate 2.0"),
+        ({"rate": "inf"}, "--request-rate inf"),
+        ({"arrival": "gamma:0.5", "rate": 2}, "--request-rate 2.0 --burstiness 0.5"),
+        ({"arrival": "constant"}, "--request-rate 4.0 --burstiness inf"),
+        ({"arrival": "burst"}, "--request-rate inf"),
+        ({"arrival": "closed:3"}, "--request-rate inf … --max-concurrency 3"),
+        ({"max_concurrency": 5}, "--request-rate 4.0 … --max-concurrency 5"),
+        (
+            {"arrival": "ramp:2-8:exponential"},
+            "--ramp-up-strategy exponential --ramp-up-start-rps 2 --ramp-up-end-rps 8",
+        ),
+        ({"workload": "mooncake", "num_requests": 2}, "--request-rate 4.0"),
+    ],
+)
+def test_the_stock_client_is_told_the_arrivals(said: dict[str, Any], options: str) -> None:
+    command = stock_command(**said)
+    assert command[:3] == ["bin/vllm", "bench", "serve"]
+    said_options = " ".join(command)
+    for part in options.split(" … "):
+        assert f" {part} " in f"{said_options} "
+    assert ("--burstiness" in said_options) == ("--burstiness" in options)
+
+
+@pytest.mark.parametrize(
+    ("said", "missing"),
+    [
+        ({"arrival": "trace"}, "no trace arrivals"),
+        ({"arrival": "uniform"}, "no uniform arrivals"),
+        ({"arrival": "normal:0.1"}, "no normal arrivals"),
+        ({"arrival": "ramp:8-2"}, "no such ramp"),
+        ({"arrival": "ramp:1.5-2"}, "no such ramp"),
+        ({"arrival": "ramp:1-2:10s"}, "no such ramp"),
+        ({"workload": "sessions"}, "no sessions"),
+    ],
+)
+def test_what_the_stock_client_can_t_send_ours_does(said: dict[str, Any], missing: str) -> None:
+    config = RunConfig.read(None, **(RUN | {"num_requests": 20} | said))
+    planned = planned_of(config)
+    assert not clients.sends_as_stock(config, planned)
+    with pytest.raises(ConfigError, match=f"vllm bench serve has {missing}.*: say own"):
+        clients.sends_as_stock(config.model_copy(update={"client": "stock"}), planned)
+
+
+def test_ours_sends_anything_that_it_is_asked_to() -> None:
+    config = RunConfig.read(None, **RUN, client="own")
+    assert not clients.sends_as_stock(config, planned_of(config))

@@ -396,6 +396,21 @@ def test_constant_prompts_begin_with_their_prefix(tmp_path: Path) -> None:
     assert len({tuple(prompt[21:]) for prompt in prompts}) == 3
 
 
+def test_conversations_have_their_turns_and_think_times() -> None:
+    options = "turns=5,think_s=3,input=100,output=10,prefix=50"
+    requests = requests_of(f"sessions:{options}", 10_000, 0, tokenizer())
+    assert [request.session for request in requests[:6]] == [*"00000", "1"]
+    first, later = requests[::5], [r for i, r in enumerate(requests) if i % 5]
+    assert {(r.input_tokens, r.think_ns, len(r.segments)) for r in first} == {(150, 0, 1)}
+    assert {(r.input_tokens, len(r.segments)) for r in later} == {(100, 0)}
+    thinks_s = np.asarray([request.think_ns / 1e9 for request in later])
+    assert thinks_s.mean() == pytest.approx(3, rel=0.05)
+    assert thinks_s.std() == pytest.approx(3, rel=0.05)
+    entries = plan(requests, Arrival.parse("poisson"), rate=2.0)
+    assert [entry.arrival_s is None for entry in entries[:6]] == [False, *[True] * 4, False]
+    assert entries[-5].arrival_s == pytest.approx(2_000 / 2.0)
+
+
 def burst(requests: list[Request]) -> list[Planned]:
     return plan(requests, Arrival.parse("burst"))
 

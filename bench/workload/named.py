@@ -12,7 +12,11 @@ from tokenizers import Tokenizer
 from warpserve.bench.workload.formats import read_requests
 from warpserve.bench.workload.request import Request, WorkloadError
 from warpserve.bench.workload.servegen import servegen_requests
-from warpserve.bench.workload.synthetic import constant_requests, random_requests
+from warpserve.bench.workload.synthetic import (
+    constant_requests,
+    random_requests,
+    session_requests,
+)
 
 _HERE = Path(__file__).parent
 RECORDED = {
@@ -33,11 +37,12 @@ ABOUT = {
     "mooncake-synthetic": "from public data sets, with the prefixes that they share",
     "servegen": "clients of a production service: servegen[:clients=deepseek-r1][,start_s=S]",
     "random": "lengths of vllm bench serve: random:input=1024,output=128,range=0,prefix=0",
+    "sessions": "conversations: sessions:turns=4,think_s=10, and what random has",
     "constant": "all alike: constant:input=1024,output=128,prefix=0",
     "FILE": "a .csv or .jsonl of your own, or a published trace (docs/workloads.md)",
 }
 """What a user may name, in a line each."""
-DRAWN = ("servegen", "random", "constant")
+DRAWN = ("servegen", "random", "constant", "sessions")
 """Those that take options, as in ``random:input=512``."""
 
 
@@ -68,6 +73,8 @@ def _recorded(name: str) -> list[Request]:
 def _drawn(workload: str, name: str, count: int, seed: int, tokenizer: Tokenizer) -> list[Request]:
     if name == "random":
         return random_requests(workload, count, seed, tokenizer)
+    if name == "sessions":
+        return session_requests(workload, count, seed, tokenizer)
     if name == "constant":
         return constant_requests(workload, count, tokenizer)
     return servegen_requests(workload, count, seed)

@@ -1,8 +1,9 @@
-"""Lengths that are drawn, or always the same."""
+"""Lengths that are drawn, or always the same; conversations of them."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
@@ -34,6 +35,14 @@ class RandomOptions(ConstantOptions):
     """Lengths are uniform between this part less and this part more: ``--random-range-ratio``."""
 
 
+class SessionOptions(RandomOptions):
+    """``sessions``: conversations, of whose turns each adds ``input`` tokens."""
+
+    turns: Annotated[int, Field(ge=1)] = 4
+    think_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
+    """Mean of the exponential think times."""
+
+
 def constant_requests(workload: str, count: int, tokenizer: Tokenizer) -> list[Request]:
     options = options_of(ConstantOptions, workload)
     drawn = RandomOptions(**options.model_dump())
@@ -44,6 +53,22 @@ def random_requests(workload: str, count: int, seed: int, tokenizer: Tokenizer) 
     """With the lengths that vLLM draws for this seed (vllm/benchmarks/datasets/utils.py,
     get_sampling_params)."""
     return _requests(options_of(RandomOptions, workload), count, seed, tokenizer)
+
+
+def session_requests(workload: str, count: int, seed: int, tokenizer: Tokenizer) -> list[Request]:
+    """One conversation after the other; the last one may lack turns."""
+    options = options_of(SessionOptions, workload)
+    requests = _requests(options, count, seed, tokenizer)
+    draw = np.random.RandomState(seed)
+    thinks_ns = np.rint(draw.exponential(options.think_s * 1e9, count)).astype(np.int64)
+    turns = []
+    for index, (request, think_ns) in enumerate(zip(requests, thinks_ns.tolist(), strict=True)):
+        turn = replace(request, session=str(index // options.turns))
+        if index % options.turns:
+            added_tokens = request.input_tokens - options.prefix
+            turn = replace(turn, input_tokens=added_tokens, segments=(), think_ns=think_ns)
+        turns.append(turn)
+    return turns
 
 
 def _requests(options: RandomOptions, count: int, seed: int, tokenizer: Tokenizer) -> list[Request]:
