@@ -7,21 +7,11 @@ computed again, or asked again, gets the same ones.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 from zlib import crc32
-
-GIVEN_OUTPUT = "warpserve_output_token_ids"
-"""Of a request, beside its sampling parameters: the token ids of its answer (``given_output``)."""
 
 _MIX = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: Fibonacci hashing, Knuth, TAOCP 3, 6.4
 _WORD = (1 << 64) - 1
-
-
-def given_output(extra: Mapping[str, Any]) -> list[int]:
-    """A list, or for vLLM's HTTP API, which takes none, a text of ids with spaces between them."""
-    given = extra.get(GIVEN_OUTPUT, ())
-    return [int(token) for token in (given.split() if isinstance(given, str) else given)]
 
 
 def seed_of(prompt_token_ids: Sequence[int]) -> int:

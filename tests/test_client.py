@@ -17,7 +17,7 @@ from warpserve.bench.results import Outcome, RequestResult, read_fast_results, r
 from warpserve.bench.run_folder import RunError
 from warpserve.bench.steps import StepLog, index_of
 from warpserve.bench.workload import Arrival, Planned, Request, plan, write_prompts
-from warpserve.patches.tokens import GIVEN_OUTPUT, given_output
+from warpserve.patches.vllm.requests import GIVEN_OUTPUT
 
 MS = 1_000_000
 TOKEN_NS = 10 * MS
@@ -225,8 +225,7 @@ def test_answers_that_the_workload_gives_are_asked_for(
     requests = [Request(2, 2, prompt_token_ids=(7, 8), output_token_ids=(5, 6))]
     run = sent(warpserve, tmp_path, plan(requests, Arrival.parse("burst")))
     assert run.asked[0]["prompt"] == [7, 8]
-    assert run.asked[0]["vllm_xargs"] == {GIVEN_OUTPUT: "5 6"}
-    assert given_output(run.asked[0]["vllm_xargs"]) == [5, 6]
+    assert run.asked[0]["vllm_xargs"] == {GIVEN_OUTPUT: "5,6"}
 
 
 def test_two_runs_are_the_same(warpserve: Warpserve, tmp_path: Path) -> None:

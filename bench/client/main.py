@@ -23,7 +23,7 @@ from warpserve.bench.client.sender import Sender, timings
 from warpserve.bench.client.server import Answer, Server, open_session
 from warpserve.bench.client.streamed_loop import StreamedLoop
 from warpserve.bench.steps import REQUEST_PREFIX, StepLog, index_of
-from warpserve.patches.tokens import GIVEN_OUTPUT
+from warpserve.patches.vllm.requests import GIVEN_OUTPUT
 
 
 class Conversations:
@@ -68,7 +68,7 @@ class Client:
         if request.session is not None:
             payload["return_token_ids"] = True
         if request.output_token_ids is not None:
-            payload["vllm_xargs"] = {GIVEN_OUTPUT: " ".join(map(str, request.output_token_ids))}
+            payload["vllm_xargs"] = {GIVEN_OUTPUT: ",".join(map(str, request.output_token_ids))}
         return payload
 
 

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from warpserve.patches.tokens import TokenSource, given_output, seed_of
+from warpserve.patches.tokens import TokenSource, seed_of
 from warpserve.patches.vllm.grammar import allowed_tokens
 from warpserve.patches.vllm.padding import padded_tokens
 from warpserve.patches.vllm.speculation import Acceptance
 from warpserve.predictors.batch import Batch, RequestStep
+
+GIVEN_OUTPUT = "warpserve_output_token_ids"
+"""In SamplingParams.extra_args (``vllm_xargs`` of the HTTP API): the token ids of the answer."""
 
 
 @dataclass
@@ -139,7 +142,7 @@ def _request_of(new: Any) -> Request:
     return Request(
         seed=seed_of(prompt),
         prompt_tokens=len(prompt),
-        given_output=given_output(extra),
+        given_output=[int(token) for token in extra.get(GIVEN_OUTPUT, ())],
         known_tokens=len(known),
         computed_tokens=new.num_computed_tokens,
         lora_id=new.lora_request.lora_int_id if new.lora_request is not None else 0,
