@@ -124,7 +124,7 @@ _NUMBERS: dict[str, tuple[float | None, Callable[[float], bool]]] = {
 }
 _KINDS = (*_INTERVALS, "burst", "closed", "trace")
 _FORMS = (
-    "poisson, gamma:BURSTINESS, constant, uniform[:HALF_WIDTH], normal:DEVIATION (parts of the "
+    "poisson, gamma:BURSTINESS, constant, uniform[:HALF_WIDTH], normal:DEVIATION (shares of the "
     "mean interval), burst, closed:REQUESTS, ramp:FROM-TO[:exponential][:SECONDSs], or trace"
 )
 _RAMP = re.compile(r"([^-:]+)-([^-:]+)(?::(linear|exponential))?(?::([^:]+)s)?")

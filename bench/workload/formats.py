@@ -52,7 +52,8 @@ def read_requests(path: Path, tokenizer: Tokenizer | None = None) -> list[Reques
         if (arrival_ns := requests[-1].arrival_ns) is not None:
             if arrival_ns < last_ns:
                 raise WorkloadError(
-                    f"{row.path}, line {row.line}: arrives before the requests above it"
+                    f"{row.path}, line {row.line}: arrives at {arrival_ns / 1e9} s, before the "
+                    f"request above it at {last_ns / 1e9} s"
                 )
             last_ns = arrival_ns
     return requests if published is not _PUBLISHED["azure"] else _from_the_first(requests)
@@ -69,7 +70,9 @@ def _check_columns(row: Row, known: tuple[str, ...]) -> None:
         for time in ("arrival", "think"):
             if column.startswith(f"{time}_"):
                 choices = ", ".join(f"{time}_{unit}" for unit in UNIT_NS)
-                raise WorkloadError(f"{row.path}, column {column}: a unit is one of {choices}")
+                raise WorkloadError(
+                    f"{row.path}, line {row.line}, column {column}: a unit is one of {choices}"
+                )
         others = "; ".join(f"{name}: {', '.join(fmt.columns)}" for name, fmt in _PUBLISHED.items())
         raise WorkloadError(
             f"{row.path}, line {row.line}, column {column} is not known; known are "

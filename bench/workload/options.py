@@ -20,7 +20,8 @@ def options_of(kind: type[Options], workload: str) -> Options:
     except ValidationError as error:
         mistake = error.errors()[0]
         name = ".".join(map(str, mistake["loc"]))
+        is_unknown = mistake["type"] == "extra_forbidden"
+        complaint = "is not known" if is_unknown else f"{mistake['msg']}, not {mistake['input']!r}"
         raise WorkloadError(
-            f"workload {workload!r}: {name}: {mistake['msg']}; it has "
-            f"{', '.join(kind.model_fields)}"
+            f"workload {workload!r}: {name}: {complaint}; it has {', '.join(kind.model_fields)}"
         ) from None
