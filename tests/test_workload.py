@@ -542,6 +542,17 @@ def test_exported_files_have_the_lengths(tmp_path: Path, file_format: str) -> No
         assert len(set(hashes)) == len(hashes), "nothing is shared"
 
 
+def test_what_a_format_can_t_say_is_not_exported(tmp_path: Path) -> None:
+    sessions = workload("sessions", "--out", tmp_path / "w.jsonl", "--format", "vllm")
+    assert sessions.exit_code == 2
+    assert "request 0 has a session or token ids, which vllm files can't say" in sessions.output
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text('{"prompt": "How late is it?", "output_tokens": 3}')
+    mooncake = workload(texts, "--out", tmp_path / "w.jsonl")
+    assert mooncake.exit_code == 2
+    assert "mooncake files have no texts" in mooncake.output
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [

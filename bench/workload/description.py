@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -80,11 +81,11 @@ class Description(BaseModel):
 def describe(workload: str, planned: Sequence[Planned]) -> Description:
     """``planned``: one request at least."""
     inputs, _ = _input_tokens(planned)
-    turns = [entry.request.session for entry in planned if entry.request.session is not None]
+    turns = Counter(e.request.session for e in planned if e.request.session is not None)
     return Description(
         workload=workload,
         requests=len(planned),
-        sessions=sum(turns.count(session) > 1 for session in set(turns)),
+        sessions=sum(count > 1 for count in turns.values()),
         input_tokens=TokenSpread.of(inputs),
         output_tokens=TokenSpread.of([entry.request.output_tokens for entry in planned]),
         shared_prefix_share=_shared_share(planned),

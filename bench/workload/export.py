@@ -29,10 +29,9 @@ def export(
         raise WorkloadError(f"no format {file_format!r}: say {', '.join(writers)}")
     for index, entry in enumerate(planned):
         request = entry.request
-        if request.session is not None or request.output_token_ids is not None:
+        if request.session or request.output_token_ids or request.prompt_token_ids:
             raise WorkloadError(
-                f"request {index} has a session or an answer that is given, which {file_format} "
-                "files can't say"
+                f"request {index} has a session or token ids, which {file_format} files can't say"
             )
     writers[file_format](path, planned, tokenizer, seed)
 
@@ -73,8 +72,8 @@ def _mooncake(path: Path, planned: Sequence[Planned], _: Tokenizer, __: int) -> 
 def _mooncake_hashes(entry: Planned, unused: int) -> list[int]:
     """Those of a trace; for the rest of a prompt new ones, that nobody shares."""
     request = entry.request
-    if request.prompt is not None or request.prompt_token_ids is not None:
-        raise WorkloadError("mooncake files have no texts and no token ids")
+    if request.prompt is not None:
+        raise WorkloadError("mooncake files have no texts")
     if any(segment.tokens > MOONCAKE_BLOCK_TOKENS for segment in request.segments) or any(
         segment.tokens != MOONCAKE_BLOCK_TOKENS for segment in request.segments[:-1]
     ):
