@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 
 from tests.harness import CLIENTS, Warpserve
+from warpserve.bench.client.sender import Sender, Timing
+from warpserve.bench.client.server import Answer
 from warpserve.bench.client.streamed_loop import epoll_wait_ns
 from warpserve.bench.models import model_named
 from warpserve.bench.results import Outcome, RequestResult, read_fast_results, read_vllm_results
@@ -238,3 +241,17 @@ def test_two_runs_are_the_same(warpserve: Warpserve, tmp_path: Path) -> None:
     assert runs[0].order == runs[1].order
     times_ns = [[run.at_ns(index) for index in range(40)] for run in runs]
     assert times_ns[0] == times_ns[1]
+
+
+def test_a_fault_of_the_client_ends_it() -> None:
+    async def send(index: int) -> Answer:
+        await asyncio.sleep(0.001)
+        if index == 1:
+            raise ValueError("broken")
+        return Answer(0.0)
+
+    async def run() -> None:
+        await Sender(send, [Timing(0), Timing(0), Timing(60)], None).run()
+
+    with pytest.raises(ValueError, match="broken"):
+        asyncio.run(run())

@@ -45,7 +45,7 @@ class Sender:
     """
 
     def __init__(self, send: Send, due: Sequence[Timing], max_concurrency: int | None) -> None:
-        """``send``: returns its answer, never raises."""
+        """``send``: what it raises ends the run."""
         self._send = send
         self._timings = due
         self._limit = max_concurrency or len(due)
@@ -54,6 +54,7 @@ class Sender:
         self._due: list[tuple[int, int]] = []
         self._under_way: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
+        self._failure: BaseException | None = None
 
     async def run(self) -> list[Answer]:
         """The answers, in the order of the requests; those of turns that could not be sent have an
@@ -64,10 +65,13 @@ class Sender:
                 self._add(index, start_ns)
         while self._due or self._under_way:
             await self._until_one_is_due()
+            if self._failure is not None:
+                raise self._failure
             if self._due and len(self._under_way) < self._limit and self._left_ns() <= 0:
                 _, index = heapq.heappop(self._due)
                 task = asyncio.create_task(self._ask(index))
                 self._under_way.add(task)
+                task.add_done_callback(self._end)
                 await asyncio.sleep(_APART_NS / 1e9)
         return [self._answers[index] for index in range(len(self._timings))]
 
@@ -95,9 +99,10 @@ class Sender:
             self._give_up(index)
         elif index in self._followers:
             self._add(self._followers[index], round(answer.end_s * 1e9))
-        task = asyncio.current_task()
-        assert task is not None
+
+    def _end(self, task: asyncio.Task[None]) -> None:
         self._under_way.discard(task)
+        self._failure = self._failure or task.exception()
         self._changed.set()
 
     def _give_up(self, index: int) -> None:
