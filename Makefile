@@ -13,7 +13,7 @@ BUILD_TOOLS := 'scikit-build-core>=0.11,<2' 'nanobind>=2.4,<4' ninja
 SANITIZERS := tsan asan
 ENGINES := vllm==0.24.0 sglang==0.5.23
 
-.PHONY: demo test engines lint test-native test-python bench accuracy clean tools
+.PHONY: demo test engines lint test-native test-python bench accuracy matrix clean tools
 .DEFAULT_GOAL := help
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo "make test    the tests"
 	@echo "make bench   the benchmarks"
 	@echo "make accuracy  real runs, replayed"
+	@echo "make matrix  the tests of the engine on each version of vLLM"
 
 demo: $(VENV)/installed
 	$(BIN)/warpserve engine install vllm==0.24.0
@@ -55,6 +56,10 @@ bench: $(VENV)/installed engines
 accuracy: $(VENV)/installed
 	$(BIN)/warpserve engine install vllm==0.19.0
 	$(BIN)/python -m tests.benchmarks.accuracy
+
+# Installs the versions that are missing: some 9 GB and half an hour each.
+matrix: $(VENV)/installed
+	$(BIN)/python -m tests.engine.matrix
 
 clean:
 	rm -rf $(VENV) build

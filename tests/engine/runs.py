@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.engine.sessions import ENGINE
 from warpserve.bench.kv_cache import kv_tokens
 from warpserve.bench.results import RequestResult
 from warpserve.bench.run_folder import RunFolder
@@ -62,7 +63,8 @@ def bench(out: Path, *options: str) -> Run:
     """``warpserve bench`` with Llama-3.1-8B on an H100, and further options."""
     command = [
         sys.executable, "-m", "warpserve", "bench",
-        "--model", "llama-3.1-8b", "--gpu", "h100-sxm:1", "--out", str(out), *options,
+        "--engine", str(ENGINE), "--model", "llama-3.1-8b", "--gpu", "h100-sxm:1",
+        "--out", str(out), *options,
     ]  # fmt: skip
     finished = subprocess.run(command, capture_output=True, text=True)
     if finished.returncode != 0:
