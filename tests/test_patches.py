@@ -17,6 +17,7 @@ from warpserve.patches.step_log import StepLog
 from warpserve.patches.tokens import TokenSource, fraction_of, seed_of
 from warpserve.patches.vllm.requests import GIVEN_OUTPUT, Requests
 from warpserve.patches.vllm.speculation import Acceptance, AcceptanceError
+from warpserve.patches.vllm.support import require_supported
 from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.constant import Constant
 from warpserve.predictors.predictor import Prediction, PredictorError, Provenance
@@ -125,6 +126,11 @@ def scheduled(
     )
 
 
+def sampling(**asked: Any) -> SimpleNamespace:
+    """SamplingParams."""
+    return SimpleNamespace(**{"extra_args": None, "allowed_token_ids": None} | asked)
+
+
 def new_request(request_id: str, prompt: list[int], **more: Any) -> SimpleNamespace:
     defaults = {
         "req_id": request_id,
@@ -132,7 +138,7 @@ def new_request(request_id: str, prompt: list[int], **more: Any) -> SimpleNamesp
         "num_computed_tokens": 0,
         "lora_request": None,
         "pooling_params": None,
-        "sampling_params": SimpleNamespace(extra_args=None, logprobs=None),
+        "sampling_params": sampling(),
     }
     return SimpleNamespace(**defaults | more)
 
@@ -211,9 +217,10 @@ def test_a_preempted_request_computes_its_outputs_again_and_goes_on_with_the_sam
     assert requests.advance(again, None) == expected
 
 
-def test_the_workload_s_own_answer_is_given_first() -> None:
+@pytest.mark.parametrize("output", [[11, 12], "11,12"])
+def test_the_workload_s_own_answer_is_given_first(output: list[int] | str) -> None:
     requests = Requests(VOCABULARY, NO_DRAFTS)
-    given = SimpleNamespace(extra_args={GIVEN_OUTPUT: [11, 12]}, logprobs=None)
+    given = sampling(extra_args={GIVEN_OUTPUT: output})
     step = scheduled({"a": 3}, new=[new_request("a", [1, 2, 3], sampling_params=given)])
     answer = []
     for outputs in range(3):
@@ -222,6 +229,33 @@ def test_the_workload_s_own_answer_is_given_first() -> None:
         step = scheduled({"a": 1}, cached={"a": (3 + outputs, outputs + 1)})
     assert answer[:2] == [[11], [12]]
     assert answer[2] not in ([11], [12])
+
+
+def test_an_answer_that_is_none_is_refused() -> None:
+    given = sampling(extra_args={GIVEN_OUTPUT: "11,twelve"})
+    with pytest.raises(ValueError, match=f"{GIVEN_OUTPUT}: '11,twelve' are no token ids"):
+        run(
+            Requests(VOCABULARY, NO_DRAFTS),
+            scheduled({"a": 1}, new=[new_request("a", [1], sampling_params=given)]),
+        )
+
+
+def test_answers_to_one_prompt_differ() -> None:
+    requests = Requests(VOCABULARY, NO_DRAFTS)
+    names = ["cmpl-1", "0_cmpl-1", "1_cmpl-1", "2_cmpl-1"]
+    new = [new_request(name, [1, 2, 3]) for name in names]
+    alone, first, second, third = run(requests, scheduled(dict.fromkeys(names, 3), new=new))
+    assert alone == first
+    assert len({*first, *second, *third}) == 3
+
+
+def test_a_restricted_answer_has_only_what_is_allowed() -> None:
+    requests = Requests(VOCABULARY, NO_DRAFTS)
+    few = sampling(allowed_token_ids=[3, 5])
+    answer = run(requests, scheduled({"a": 1}, new=[new_request("a", [1], sampling_params=few)]))
+    for outputs in range(1, 30):
+        answer += run(requests, scheduled({"a": 1}, cached={"a": (outputs, outputs)}))
+    assert {token for tokens in answer for token in tokens} == {3, 5}
 
 
 def test_a_resumed_request_is_where_the_scheduler_says() -> None:
@@ -343,3 +377,50 @@ def test_durations_have_units(text: str, duration_ns: int) -> None:
 def test_a_predictor_that_is_none_is_refused(spec: str) -> None:
     with pytest.raises(PredictorError):
         read_spec(spec)
+
+
+def vllm_config(**changed: dict[str, Any]) -> SimpleNamespace:
+    """A VllmConfig of a model that generates, without anything special."""
+    parts: dict[str, dict[str, Any]] = {
+        "parallel_config": {"data_parallel_size": 1, "pipeline_parallel_size": 1},
+        "model_config": {
+            "is_moe": False,
+            "runner_type": "generate",
+            "is_encoder_decoder": False,
+            "enable_prompt_embeds": False,
+        },
+    }
+    parts |= changed
+    made = {name: SimpleNamespace(**part) for name, part in parts.items()}
+    return SimpleNamespace(**{"kv_transfer_config": None, "speculative_config": None, **made})
+
+
+def test_what_is_supported_is_not_refused() -> None:
+    require_supported(vllm_config())
+    require_supported(vllm_config(kv_transfer_config={"kv_connector": "OffloadingConnector"}))
+
+
+@pytest.mark.parametrize(
+    "connector",
+    [
+        "ExampleConnector",
+        "LMCacheConnectorV1",
+        "LMCacheMPConnector",
+        "MooncakeConnector",
+        "MultiConnector",
+        "NixlConnector",
+    ],
+)
+def test_connectors_whose_transfers_would_take_no_time_are_refused(connector: str) -> None:
+    with pytest.raises(NotImplementedError, match="other than OffloadingConnector"):
+        require_supported(vllm_config(kv_transfer_config={"kv_connector": connector}))
+
+
+def test_all_that_is_refused_is_named_at_once() -> None:
+    config = vllm_config(
+        parallel_config={"data_parallel_size": 1, "pipeline_parallel_size": 2},
+        speculative_config={"method": "ngram"},
+        kv_transfer_config={"kv_connector": "NixlConnector"},
+    )
+    with pytest.raises(NotImplementedError, match=r"KV connectors .*; nor with both speculative"):
+        require_supported(config)
