@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple, cast
 
+import numpy as np
 import pytest
 
 from warpserve.patches import versions
@@ -247,6 +249,59 @@ def test_answers_to_one_prompt_differ() -> None:
     alone, first, second, third = run(requests, scheduled(dict.fromkeys(names, 3), new=new))
     assert alone == first
     assert len({*first, *second, *third}) == 3
+
+
+class Rows(NamedTuple):
+    """Of log probabilities, as vLLM has them in lists and in tensors."""
+
+    token_ids: np.ndarray[Any, Any]
+    logprobs: np.ndarray[Any, Any]
+    ranks: np.ndarray[Any, Any]
+    starts: list[int] | None = None
+
+
+@pytest.fixture
+def logprobs(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Those of a worker, with stand-ins for what it takes of vLLM and torch."""
+    outputs = SimpleNamespace(LogprobsLists=Rows, LogprobsTensors=Rows)
+    monkeypatch.setitem(sys.modules, "vllm.v1.outputs", cast(ModuleType, outputs))
+    torch = SimpleNamespace(from_numpy=lambda array: array)
+    monkeypatch.setitem(sys.modules, "torch", cast(ModuleType, torch))
+    monkeypatch.delitem(sys.modules, "warpserve.patches.vllm.logprobs", raising=False)
+    return importlib.import_module("warpserve.patches.vllm.logprobs").Logprobs(VOCABULARY)
+
+
+def asking(name: str, **asked: Any) -> SimpleNamespace:
+    params = sampling(**{"logprobs": None, "prompt_logprobs": None} | asked)
+    return new_request(name, [7, 8, 9], sampling_params=params)
+
+
+def test_nobody_who_does_not_ask_gets_log_probabilities(logprobs: Any) -> None:
+    logprobs.update(scheduled({"a": 3}, new=[asking("a")]))
+    assert logprobs.of_step(["a"], [[11]]) == {}
+
+
+def test_each_token_of_a_step_has_as_many_as_the_one_who_asks_for_most(logprobs: Any) -> None:
+    new = [asking("a", logprobs=1), asking("b", logprobs=2), asking("c", logprob_token_ids=[3, 4])]
+    logprobs.update(scheduled({"a": 3, "b": 3, "c": 3}, new=new))
+    rows = logprobs.of_step(["a", "b", "c"], [[11], [], [12, 13]])["logprobs"]
+    assert rows.token_ids.tolist() == [[11, 11, 12], [12, 3, 4], [13, 3, 4]]
+    assert np.allclose(rows.logprobs, -math.log(VOCABULARY))
+    assert rows.ranks.tolist() == [1, 1, 1]
+    assert rows.starts == [0, 1, 1, 3]
+
+
+def test_a_prompt_s_come_with_the_first_token_and_once(logprobs: Any) -> None:
+    new = asking("a", prompt_logprobs=1)
+    logprobs.update(scheduled({"a": 2}, new=[new]))
+    assert logprobs.of_step(["a"], [[]])["prompt_logprobs_dict"] == {}
+    rows = logprobs.of_step(["a"], [[11]])["prompt_logprobs_dict"]["a"]
+    assert rows.token_ids.tolist() == [[8, 8], [9, 9]]
+    assert logprobs.of_step(["a"], [[12]])["prompt_logprobs_dict"] == {}
+    # Preempted, it starts over as a new one, with its outputs.
+    new.prefill_token_ids = [7, 8, 9, 11, 12]
+    logprobs.update(scheduled({"a": 5}, new=[new]))
+    assert logprobs.of_step(["a"], [[13]]).get("prompt_logprobs_dict", {}) == {}
 
 
 def test_a_restricted_answer_has_only_what_is_allowed() -> None:

@@ -23,8 +23,11 @@ class _Asked(NamedTuple):
     """By one request; None: not asked for."""
 
     of_outputs: int | None
-    """How many of the likeliest tokens, beside the sampled one."""
+    """How many tokens, beside the sampled one."""
+    token_ids: Sequence[int]
+    """Which ones; if there are none here, the likeliest."""
     of_prompt: int | None
+    """Likewise, for each token of the prompt but the first."""
     prompt: Sequence[int]
 
 
@@ -37,12 +40,12 @@ class Logprobs:
 
     def update(self, scheduled: Any) -> None:
         """``scheduled``: a SchedulerOutput."""
+        for request_id in scheduled.finished_req_ids:
+            self._asked.pop(request_id, None)
         for new in scheduled.scheduled_new_reqs:
             asked = self._asked_by(new)
             if asked is not None:
                 self._asked[new.req_id] = asked
-        for request_id in scheduled.finished_req_ids:
-            self._asked.pop(request_id, None)
 
     def of_step(
         self, request_ids: Sequence[str], tokens: Sequence[Sequence[int]]
@@ -56,7 +59,11 @@ class Logprobs:
         if counts:
             starts = list(accumulate(map(len, tokens), initial=0))
             sampled = list(chain.from_iterable(tokens))
-            fields["logprobs"] = LogprobsLists(*self._rows(sampled, max(counts)), starts)
+            ids, logarithms, ranks = self._rows(sampled, max(counts))
+            for one, start, end in zip(asked, starts, starts[1:], strict=False):
+                if one and one.token_ids:
+                    ids[start:end, 1 : 1 + len(one.token_ids)] = one.token_ids
+            fields["logprobs"] = LogprobsLists(ids, logarithms, ranks, starts)
         return fields
 
     def _of_prompts(
@@ -84,10 +91,14 @@ class Logprobs:
     def _asked_by(self, new: Any) -> _Asked | None:
         """``new``: a NewRequestData."""
         sampling = new.sampling_params
-        if sampling is None or (sampling.logprobs is None and sampling.prompt_logprobs is None):
+        if sampling is None:
             return None
-        of_prompt = None if has_outputs(new) else sampling.prompt_logprobs
-        return _Asked(self._count(sampling.logprobs), self._count(of_prompt), new.prompt_token_ids)
+        token_ids = getattr(sampling, "logprob_token_ids", None) or ()
+        of_outputs = len(token_ids) if token_ids else self._count(sampling.logprobs)
+        of_prompt = None if has_outputs(new) else self._count(sampling.prompt_logprobs)
+        if of_outputs is None and of_prompt is None:
+            return None
+        return _Asked(of_outputs, token_ids, of_prompt, new.prompt_token_ids)
 
     def _count(self, asked: int | None) -> int | None:
         return self._vocabulary_size if asked == -1 else asked
