@@ -23,6 +23,11 @@ from warpserve.timekeeper.launcher import RunningSession
 from warpserve.timekeeper.options import SessionOptions
 
 _STOP_LIMIT_S = 60.0  # of host time, for an engine to end in order
+_POLITE = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)  # asks a process to end
+
+
+class EngineEnded(RunError):
+    """A server ended that nobody had asked to."""
 
 
 class EngineLaunch:
@@ -89,13 +94,23 @@ class RunningEngine:
     def wait(self, limit_s: float | None) -> Exited | None:
         """The next end of another member within ``limit_s`` of host time; None where there is none.
 
-        Raises RunError where the engine ends before it.
+        Raises EngineEnded where the engine ends before it.
         """
         exited = self.session.wait_exited(limit_s)
         if exited is not None and exited.pid == self.pid:
             where = f": see {self.log}" if self.log else ""
-            raise RunError(f"the engine ended in mid-run (exit code {exited.exit_code}){where}")
+            code = f"exit code {exited.exit_code}"
+            raise EngineEnded(f"the engine ended in mid-run ({code}){self.killed()}{where}")
         return exited
+
+    def killed(self) -> str:
+        """Which other processes of the session a signal has ended so far, as part of a message."""
+        named = [
+            f"{member.name} (process {member.id}) was killed by signal {member.signal}"
+            for member in self.session.state().killed
+            if member.signal not in _POLITE and member.id != self.pid
+        ]
+        return "".join(f", {one}" for one in named)
 
     def stop(self) -> None:
         """Asks it to end, and waits for a minute at most."""
