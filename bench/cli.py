@@ -15,10 +15,12 @@ from warpserve.bench.clients import result_table
 from warpserve.bench.config import RunConfig
 from warpserve.bench.experiment import run_experiment
 from warpserve.bench.kv_cache import kv_tokens_of_file
+from warpserve.bench.predictions import PredictedSteps
 from warpserve.bench.run_folder import RunFolder
 from warpserve.bench.summary import Serving, Spread, Summary
 from warpserve.console import console
 from warpserve.errors import WarpserveError
+from warpserve.predictors.predictor import Provenance
 from warpserve.timekeeper.options import Clock
 
 
@@ -40,6 +42,10 @@ def bench(
     gpu: Annotated[str | None, typer.Option(help="such as h100-sxm:1 (`warpserve gpus`)")] = None,
     predictor: Annotated[
         str | None, typer.Option(help="how long steps take, such as constant:10ms")
+    ] = None,
+    strict: Annotated[
+        bool | None,
+        typer.Option("--strict/--no-strict", help="an extrapolated step is an error [no]"),
     ] = None,
     workload: Annotated[
         str | None, typer.Option(help="a name or a file (`warpserve workload`) [sharegpt]")
@@ -93,6 +99,7 @@ def bench(
             model=model,
             gpu=gpu,
             predictor=predictor,
+            strict=strict,
             workload=workload,
             arrival=arrival,
             rate=rate,
@@ -116,6 +123,9 @@ def bench(
     typer.echo(result_table(RunFolder(folder).client_log.read_text(errors="replace")), nl=False)
     console().print(_table(summary))
     console().print(_host_table(summary.host.serving))
+    console().print(_predicted_table(summary.predicted_steps))
+    if warning := summary.predicted_steps.warning:
+        typer.echo(f"warpserve: warning: {warning}", err=True)
     console().print(_speed(summary, folder), soft_wrap=True)
     for reason, count in summary.reasons.items():
         typer.echo(f"warpserve: {count} x {reason}", err=True)
@@ -148,6 +158,21 @@ def _host_table(serving: Serving) -> Table:
         resident_mib = process.resident_bytes / 2**20
         if cpu_ms >= 0.01 or resident_mib >= 100:
             table.add_row(process.name, f"{cpu_ms:.2f}", f"{resident_mib:,.0f}")
+    return table
+
+
+def _predicted_table(steps: PredictedSteps) -> Table:
+    table = Table("steps", box=box.SIMPLE_HEAD)
+    names = [each.value for each in Provenance if getattr(steps, each.value)]
+    for name in (*names, "of time extrapolated", "lookups: hits", "misses"):
+        table.add_column(name, justify="right")
+    table.add_row(
+        f"{steps.total:,}",
+        *(f"{getattr(steps, name):,}" for name in names),
+        f"{steps.extrapolated_time_share:.2%}",
+        f"{steps.lookup_hits:,}",
+        f"{steps.lookup_misses:,}",
+    )
     return table
 
 

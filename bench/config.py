@@ -31,6 +31,8 @@ class EngineConfig(BaseModel):
     model: str
     gpu: str
     predictor: str
+    strict: bool = False
+    """A step that the predictor extrapolates is an error."""
     acceptance: str | None = None
     """Of drafted tokens: a rate for each position."""
     ghost_ranks: bool = True

@@ -71,6 +71,7 @@ class EngineLaunch:
         return MemberOptions(
             gpu=self._config.gpu,
             predictor=self._config.predictor,
+            strict=self._config.strict,
             acceptance=self._config.acceptance,
             ghost_ranks=self._config.ghost_ranks,
             step_log=steps,

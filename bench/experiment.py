@@ -17,6 +17,7 @@ from warpserve.bench.environment import describe_environment
 from warpserve.bench.host_cost import HostMeter
 from warpserve.bench.kv_cache import kv_tokens
 from warpserve.bench.models import model_named
+from warpserve.bench.predictions import PredictedSteps
 from warpserve.bench.report.page import write_report
 from warpserve.bench.report.trace import write_trace
 from warpserve.bench.run_folder import RunError, RunFolder
@@ -57,7 +58,8 @@ def _collect(config: RunConfig, planned: list[Planned], folder: RunFolder, ran: 
     """Writes what was measured."""
     requests = _read_results(config, folder)
     results.write_requests(folder.requests, requests)
-    summary = summarise(planned, requests, ran.state, ran.serving)
+    predicted_steps = PredictedSteps.read(folder.steps)
+    summary = summarise(planned, requests, predicted_steps, ran.state, ran.serving)
     folder.summary.write_text(summary.model_dump_json(indent=2) + "\n")
     write_report(folder, config, requests, summary)
     write_trace(folder, requests)

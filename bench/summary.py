@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from warpserve.bench.host_cost import ProcessCost
+from warpserve.bench.predictions import PredictedSteps
 from warpserve.bench.results import Outcome, RequestResult
 from warpserve.bench.workload import Planned
 from warpserve.timekeeper.state import SessionState
@@ -80,6 +81,7 @@ class Summary(BaseModel):
     tpot: Spread | None
     itl: Spread | None
     latency: Spread | None
+    predicted_steps: PredictedSteps
     host: Host
 
     @property
@@ -97,6 +99,7 @@ class Summary(BaseModel):
 def summarise(
     planned: Sequence[Planned],
     requests: Sequence[RequestResult],
+    predicted_steps: PredictedSteps,
     state: SessionState,
     serving: Serving,
 ) -> Summary:
@@ -117,6 +120,7 @@ def summarise(
         tpot=Spread.of([r.tpot_s for r in requests if r.tpot_s is not None]),
         itl=Spread.of([itl_s for r in requests for itl_s in r.itl_s]),
         latency=Spread.of([r.latency_s for r in requests if r.latency_s is not None]),
+        predicted_steps=predicted_steps,
         host=Summary.Host(
             wall_s=state.host_ns / 1e9,
             virtual_s=state.virtual_ns / 1e9,

@@ -22,6 +22,7 @@ from warpserve.predictors.deployment import KV_CACHE_TYPES, Deployment
 from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.predictor import OperatorTime, Prediction, PredictorError
 from warpserve.predictors.spec import predictor_of
+from warpserve.predictors.strict import Strict
 
 _GROUP = re.compile(r"(\d+)x(\d+)@(\d+)")
 _PREFILL = re.compile(r"(\d+)x(\d+)(?:\+(\d+))?")
@@ -58,6 +59,9 @@ def predict(
     padded: Annotated[
         int | None, typer.Option(help="tokens with padding [as vLLM pads by default]")
     ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="an answer that is extrapolated is an error")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="for programs")] = False,
 ) -> None:
     """How long a GPU takes for one step of an engine, and what for.
@@ -84,6 +88,8 @@ def predict(
             kv_cache=kv_cache,
         )
         chosen = predictor_of(predictor, deployment)
+        if strict:
+            chosen = Strict(chosen)
         prediction, rows = chosen.predict(step), chosen.explain(step)
     except (PredictorError, WarpserveError) as error:
         typer.echo(f"warpserve: {error}", err=True)
@@ -130,6 +136,7 @@ def _document(step: Batch, prediction: Prediction, rows: list[OperatorTime]) -> 
     return {
         "duration_ns": prediction.duration_ns,
         "provenance": prediction.provenance.value,
+        "outside": prediction.outside,
         "requests": len(step.requests),
         "new_tokens": step.new_tokens,
         "padded_tokens": step.padded_tokens,
@@ -138,10 +145,11 @@ def _document(step: Batch, prediction: Prediction, rows: list[OperatorTime]) -> 
 
 
 def _table(step: Batch, prediction: Prediction, rows: list[OperatorTime]) -> Table:
+    outside = "" if prediction.outside is None else f"; {prediction.outside}"
     title = (
         f"{prediction.duration_ns / 1e6:,.3f} ms, {prediction.provenance.value}: "
         f"{len(step.requests)} requests, {step.new_tokens:,} new tokens, "
-        f"{step.padded_tokens:,} with padding"
+        f"{step.padded_tokens:,} with padding{outside}"
     )
     table = Table("operator", box=box.SIMPLE_HEAD, title=title, title_justify="left")
     table.add_column("ms", justify="right")

@@ -14,7 +14,6 @@ short ones, or one long context in a batch, costs what it costs.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Sequence
 from functools import lru_cache
@@ -22,6 +21,7 @@ from typing import Protocol
 
 from warpserve.predictors.batch import Batch
 from warpserve.predictors.predictor import (
+    Lookups,
     OperatorTime,
     Prediction,
     PredictorError,
@@ -64,8 +64,6 @@ class Composed:
     def __init__(self, costs: StepCosts) -> None:
         self._costs = costs
         self._fixed_ns = lru_cache(_CACHED_SIZES)(self._compute_fixed_ns)
-        self.extrapolated = 0
-        """Steps so far whose costs were a guess."""
 
     def predict(self, batch: Batch) -> Prediction:
         prefills, contexts = _split(batch)
@@ -81,8 +79,7 @@ class Composed:
         objection = costs.outside(batch.padded_tokens, prefills, contexts)
         if objection is None:
             return Prediction(math.ceil(duration_ns), costs.provenance)
-        self._count(objection)
-        return Prediction(math.ceil(duration_ns), Provenance.EXTRAPOLATED)
+        return Prediction(math.ceil(duration_ns), Provenance.EXTRAPOLATED, objection)
 
     def explain(self, batch: Batch) -> list[OperatorTime]:
         prefills, contexts = _split(batch)
@@ -98,22 +95,14 @@ class Composed:
         return rows + costs.logits(len(batch.requests))
 
     @property
-    def cache_hits(self) -> int:
-        """Steps whose part that depends on sizes alone was known already."""
-        return self._fixed_ns.cache_info().hits
+    def lookups(self) -> Lookups:
+        """Of the part that depends on sizes alone."""
+        info = self._fixed_ns.cache_info()
+        return Lookups(info.hits, info.misses)
 
     def _compute_fixed_ns(self, tokens: int, requests: int, has_prefill: bool) -> float:
         of_tokens = self._costs.tokens(tokens, has_prefill=has_prefill)
         return _total_ns(of_tokens) + _total_ns(self._costs.logits(requests))
-
-    def _count(self, objection: str) -> None:
-        self.extrapolated += 1
-        if self.extrapolated == 1:
-            logging.getLogger(__name__).warning(
-                "warpserve: a step is outside of what was measured (%s) and extrapolated; the "
-                "step log says which others are",
-                objection,
-            )
 
 
 def _split(batch: Batch) -> tuple[list[Prefill], list[int]]:

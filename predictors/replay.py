@@ -17,6 +17,7 @@ from typing import Any
 
 from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.predictor import (
+    Lookups,
     OperatorTime,
     Prediction,
     PredictorError,
@@ -40,14 +41,15 @@ class Replay:
             )
             for has_prefill in (False, True)
         }
-        self.missed = 0
-        """Steps so far that were not recorded."""
+        self._outside = f"not among the {len(self._exact):,} batches that were recorded"
+        self._hits = self._misses = 0
 
     def predict(self, batch: Batch) -> Prediction:
         found = self._exact.get(_key(batch))
         if found is not None:
+            self._hits += 1
             return found
-        self.missed += 1
+        self._misses += 1
         return self._guess(batch)
 
     def explain(self, batch: Batch) -> list[OperatorTime]:
@@ -56,13 +58,18 @@ class Replay:
         source = "recorded" if found else "the nearest that was recorded"
         return [OperatorTime("step", prediction.duration_ns, source)]
 
+    @property
+    def lookups(self) -> Lookups:
+        """A miss is a batch that was not recorded."""
+        return Lookups(self._hits, self._misses)
+
     def _guess(self, batch: Batch) -> Prediction:
         if not batch.requests:
             raise PredictorError(f"no step works on {batch}")
         has_prefill = _has_prefill(batch)
         nearest = self._nearest[has_prefill].to(batch) or self._nearest[not has_prefill].to(batch)
         assert nearest is not None, "something was recorded"
-        return Prediction(nearest.duration_ns, Provenance.EXTRAPOLATED)
+        return Prediction(nearest.duration_ns, Provenance.EXTRAPOLATED, self._outside)
 
 
 def replay(path: str) -> Replay:
@@ -107,6 +114,7 @@ def _medians(recorded: Sequence[tuple[Batch, Prediction]]) -> dict[_Key, Predict
         key: Prediction(
             statistics.median_low(each.duration_ns for each in predictions),
             predictions[0].provenance,
+            predictions[0].outside,
         )
         for key, predictions in found.items()
     }
@@ -163,7 +171,8 @@ def _step(fields: dict[str, Any]) -> tuple[Batch, Prediction]:
     if duration_ns == 0:
         raise ValueError("duration_ns is 0")
     batch = Batch(requests, _count(fields["padded_tokens"]))
-    return batch, Prediction(duration_ns, Provenance(fields["provenance"]))
+    provenance = Provenance(fields["provenance"])
+    return batch, Prediction(duration_ns, provenance, fields.get("outside"))
 
 
 def _count(value: Any) -> int:

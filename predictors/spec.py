@@ -16,8 +16,11 @@ from warpserve.predictors.learned.predictor import learned
 from warpserve.predictors.predictor import Explaining, PredictorError
 from warpserve.predictors.replay import replay
 from warpserve.predictors.strict import Strict
+from warpserve.predictors.warned import Warned
 
 SESSION_PREDICTOR = "WARPSERVE_PREDICTOR"
+SESSION_STRICT = "WARPSERVE_STRICT"
+"""Set where an extrapolated step is to be an error."""
 
 MakePredictor = Callable[[Deployment], Explaining]
 
@@ -56,7 +59,8 @@ def predictor_of_session(deployment: Deployment) -> Explaining:
     spec = os.environ.get(SESSION_PREDICTOR)
     if spec is None:
         raise PredictorError("how long do steps take? Say --predictor, such as constant:10ms")
-    return predictor_of(spec, deployment)
+    predictor = predictor_of(spec, deployment)
+    return Strict(predictor) if os.environ.get(SESSION_STRICT) else Warned(predictor)
 
 
 def duration_ns_of(text: str) -> int:

@@ -25,6 +25,7 @@ from warpserve.bench.experiment import planned_of
 from warpserve.bench.host_cost import HostMeter, ProcessCost
 from warpserve.bench.kv_cache import kv_tokens_of_file
 from warpserve.bench.models import model_named
+from warpserve.bench.predictions import PredictedSteps
 from warpserve.bench.report.page import write_report
 from warpserve.bench.report.timeline import output_tokens_per_s, read_samples, sampled
 from warpserve.bench.report.trace import write_trace
@@ -63,7 +64,15 @@ def summary_of_two() -> Summary:
         serving=Serving(wall_s=1, steps=4, processes=[cost]),
     )
     return Summary(
-        sent=2, completed=2, failed=0, ttft=spread, tpot=None, itl=None, latency=spread, host=host
+        sent=2,
+        completed=2,
+        failed=0,
+        ttft=spread,
+        tpot=None,
+        itl=None,
+        latency=spread,
+        predicted_steps=PredictedSteps.read(Path("no steps")),
+        host=host,
     )
 
 
@@ -274,6 +283,42 @@ def test_tokens_are_counted_when_they_arrive() -> None:
     assert list(rates) == [3, 3]
 
 
+def log_steps(file: Path, *provenances: str) -> None:
+    """Steps of 1, 2, … ms, the extrapolated ones with a reason; all but the first are looked up."""
+    with file.open("w") as log:
+        for index, provenance in enumerate(provenances):
+            step: dict[str, Any] = {
+                "start_ns": index,
+                "duration_ns": (index + 1) * 1_000_000,
+                "provenance": provenance,
+                "lookups": [index, 1],
+            }
+            if provenance == "extrapolated":
+                step["outside"] = f"batch {index}, known up to 0"
+            log.write(json.dumps(step) + "\n")
+
+
+def test_it_is_counted_what_steps_rest_on(tmp_path: Path) -> None:
+    log_steps(tmp_path / "steps-1.jsonl", "measured", "extrapolated", "analytic", "extrapolated")
+    log_steps(tmp_path / "steps-2.jsonl", "stated", "interpolated")
+    (tmp_path / "steps-3.jsonl").touch()
+    counted = PredictedSteps.read(tmp_path)
+    assert counted.total == 6
+    assert (counted.measured, counted.extrapolated, counted.stated) == (1, 2, 1)
+    assert counted.extrapolated_time_share == pytest.approx((2 + 4) / (1 + 2 + 3 + 4 + 1 + 2))
+    assert (counted.lookup_hits, counted.lookup_misses) == (3 + 1, 2)
+    assert counted.warning is not None
+    assert counted.warning.startswith("2 of 6 steps, 46.2% of their time, are extrapolated")
+    assert "the first: batch 1, known up to 0" in counted.warning
+    assert "--strict" in counted.warning
+
+
+def test_without_guesses_there_is_no_warning(tmp_path: Path) -> None:
+    assert PredictedSteps.read(tmp_path).warning is None
+    log_steps(tmp_path / "steps-1.jsonl", "measured", "stated")
+    assert PredictedSteps.read(tmp_path).warning is None
+
+
 def test_a_report_shows_what_there_is(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path / "run")
     samples = [
@@ -286,7 +331,10 @@ def test_a_report_shows_what_there_is(tmp_path: Path) -> None:
     assert list(curve.times_s) == [-0.5, 0.5]
     assert list(curve.values) == [1, 2]
     requests = [request(0), request(1)]
-    write_report(folder, RunConfig.model_validate(RUN), requests, summary_of_two())
+    log_steps(folder.steps / "steps-1.jsonl", "interpolated", "extrapolated")
+    predicted_steps = PredictedSteps.read(folder.steps)
+    summary = summary_of_two().model_copy(update={"predicted_steps": predicted_steps})
+    write_report(folder, RunConfig.model_validate(RUN), requests, summary)
     page = folder.report.read_text()
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", page)
     assert captions == ["TTFT", "TPOT", "ITL", "Output tokens", "Requests in the engine"]
@@ -294,6 +342,8 @@ def test_a_report_shows_what_there_is(tmp_path: Path) -> None:
     assert "2 of 2 requests completed" in page
     assert "busy_wait: 1" in page
     assert re.search(r"<td>server</td>.*0\.50</td>.*>3</td>", page, re.DOTALL)
+    assert '<td>interpolated</td><td class="number">1</td>' in page
+    assert "1 of 2 steps, 66.7% of their time, are extrapolated" in page
     assert "src=" not in page, "one file that needs no other"
 
 

@@ -22,7 +22,7 @@ from warpserve.patches.vllm.speculation import Acceptance, AcceptanceError
 from warpserve.patches.vllm.support import require_supported
 from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.constant import Constant
-from warpserve.predictors.predictor import Prediction, PredictorError, Provenance
+from warpserve.predictors.predictor import Lookups, Prediction, PredictorError, Provenance
 from warpserve.predictors.spec import duration_ns_of, read_spec
 
 VOCABULARY = 1_000
@@ -394,7 +394,8 @@ def test_a_step_log_has_a_line_for_each_step(
     batch = Batch((RequestStep(1, 9, False),), 1)
     log.write(batch, ["a"], Prediction(5, Provenance.STATED), 100, 105)
     (file,) = tmp_path.iterdir()
-    assert json.loads(file.read_text()) == {
+    first = file.read_text()
+    assert json.loads(first) == {
         "start_ns": 100,
         "end_ns": 105,
         "duration_ns": 5,
@@ -403,6 +404,10 @@ def test_a_step_log_has_a_line_for_each_step(
         "request_ids": ["a"],
         "requests": [[1, 9, False]],
     }
+    guess = Prediction(5, Provenance.EXTRAPOLATED, "too long")
+    StepLog.of_process(lambda: Lookups(3, 1)).write(batch, ["a"], guess, 100, 105)
+    more = {"provenance": "extrapolated", "outside": "too long", "lookups": [3, 1]}
+    assert json.loads(file.read_text()) == json.loads(first) | more
 
 
 @pytest.mark.parametrize(

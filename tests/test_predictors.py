@@ -39,14 +39,16 @@ from warpserve.predictors.learned.predictor import Learned, Regression
 from warpserve.predictors.model_shape import LatentAttention, ModelShape, model_shape
 from warpserve.predictors.predictor import (
     Explaining,
+    Lookups,
     OperatorTime,
     Prediction,
     PredictorError,
     Provenance,
 )
 from warpserve.predictors.replay import Replay, replay
-from warpserve.predictors.spec import predictor_of, read_spec
+from warpserve.predictors.spec import predictor_of, predictor_of_session, read_spec
 from warpserve.predictors.strict import Strict
+from warpserve.predictors.warned import Warned
 from warpserve.predictors.weights import weights_of
 
 ROOT = Path(__file__).parents[1]
@@ -417,13 +419,10 @@ def test_a_batch_that_is_none_is_refused(batch: Batch) -> None:
         Composed(FakeCosts()).predict(batch)
 
 
-def test_guesses_are_marked_and_counted_and_reported_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    predictor = Composed(FakeCosts(objection="too long"))
+def test_guesses_are_marked_and_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    predictor = Warned(Composed(FakeCosts(objection="too long")))
     for _ in range(3):
-        assert predictor.predict(decodes(1, 10)).provenance is Provenance.EXTRAPOLATED
-    assert predictor.extrapolated == 3
+        assert predictor.predict(decodes(1, 10))[1:] == (Provenance.EXTRAPOLATED, "too long")
     assert caplog.text.count("too long") == 1
 
 
@@ -431,7 +430,7 @@ def test_sizes_that_were_met_before_are_looked_up() -> None:
     predictor = Composed(FakeCosts())
     for context in range(10, 20):
         predictor.predict(decodes(4, context))
-    assert predictor.cache_hits == 9
+    assert predictor.lookups == Lookups(hits=9, misses=1)
 
 
 # Specs
@@ -465,7 +464,8 @@ def test_specs_that_say_nothing_are_refused_before_a_session(spec: str) -> None:
 
 def test_strict_predictors_guess_nothing() -> None:
     strict = Strict(Composed(FakeCosts(objection="too long")))
-    with pytest.raises(PredictorError, match="4 requests, 4 new tokens and 400 tokens of context"):
+    said = "4 requests, 4 new tokens and 400 tokens of context is extrapolated: too long"
+    with pytest.raises(PredictorError, match=said):
         strict.predict(decodes(4, 100))
     assert ns(Strict(Composed(FakeCosts())), decodes(4, 100)) == 6
     assert isinstance(predictor_of("analytic:host=1ms,strict", deployment()), Strict)
@@ -686,8 +686,9 @@ def test_a_step_that_was_not_recorded_takes_as_long_as_the_nearest(
     log: Path, batch: Batch, duration_ns: int
 ) -> None:
     predictor = replay(str(log / "steps-1.jsonl"))
-    assert predictor.predict(batch) == Prediction(duration_ns, Provenance.EXTRAPOLATED)
-    assert predictor.missed == 1
+    outside = "not among the 4 batches that were recorded"
+    assert predictor.predict(batch) == Prediction(duration_ns, Provenance.EXTRAPOLATED, outside)
+    assert predictor.lookups == Lookups(hits=0, misses=1)
     assert predictor.explain(batch)[0].source == "the nearest that was recorded"
 
 
@@ -793,9 +794,11 @@ def test_learned_steps_never_get_shorter_with_more_work(regression: Regression) 
 def test_steps_larger_than_what_was_learned_from_are_marked(regression: Regression) -> None:
     predictor = Learned(regression)
     assert predictor.predict(decodes(64, 1000)).provenance is Provenance.INTERPOLATED
-    assert predictor.predict(decodes(64, 20_000)).provenance is Provenance.EXTRAPOLATED
+    long = predictor.predict(decodes(64, 20_000))
+    assert long.provenance is Provenance.EXTRAPOLATED
+    assert long.outside is not None
+    assert long.outside.startswith("context of decodes: 1,280,000, learned up to ")
     assert predictor.predict(prefill(9000)).provenance is Provenance.EXTRAPOLATED
-    assert predictor.extrapolated == 2
 
 
 def test_a_learned_step_is_explained(regression: Regression) -> None:
@@ -866,6 +869,25 @@ def test_the_command_explains_a_step() -> None:
     table = explain("--predictor", "analytic", "--decode", "32x1024")
     assert table.exit_code == 0
     assert "decode attention" in table.stdout
+
+
+def test_the_command_can_refuse_to_guess(log: Path) -> None:
+    known, unknown = (
+        explain("--predictor", f"replay:{log}", "--strict", "--decode", groups)
+        for groups in ("4x99", "3x99")
+    )
+    assert known.exit_code == 0
+    assert unknown.exit_code == 2
+    assert "a step of 3 requests" in unknown.output
+    assert "not among the 4 batches that were recorded" in unknown.output
+
+
+def test_a_session_can_refuse_to_guess(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPSERVE_PREDICTOR", f"replay:{log}")
+    assert isinstance(predictor_of_session(deployment()), Warned)
+    monkeypatch.setenv("WARPSERVE_STRICT", "1")
+    with pytest.raises(PredictorError, match="3 requests"):
+        predictor_of_session(deployment()).predict(decodes(3, 100))
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ class VirtualSteps:
         self._requests = Requests(vocabulary_size, Acceptance.of_session(self._drafts))
         self._logprobs = Logprobs(vocabulary_size)
         self._predictor = worker.virtual_predictor
-        self._stream = StepStream(StepLog.of_process())
+        self._stream = StepStream(StepLog.of_process(lambda: self._predictor.lookups))
         self._stage = PipelineStage(worker)
         self._lock_step = LockStep(config)
         self._transfers = Transfers(worker)

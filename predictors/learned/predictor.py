@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import operator
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from warpserve.predictors.batch import Batch
 from warpserve.predictors.learned.features import NAMES, features
 from warpserve.predictors.predictor import (
+    Lookups,
     OperatorTime,
     Prediction,
     PredictorError,
@@ -54,19 +57,16 @@ class Learned:
         self._regression = regression
         self._coefficients = regression.coefficients_ns
         self._largest = regression.largest
-        self.extrapolated = 0
-        """Steps so far that were larger than what was learned from."""
 
     def predict(self, batch: Batch) -> Prediction:
         values = _features_of(batch)
         duration_ns = sum(map(float.__mul__, self._coefficients, map(float, values)))
         if not (math.isfinite(duration_ns) and duration_ns > 0):
             raise PredictorError(f"{duration_ns} ns came out for {batch}")
-        provenance = Provenance.INTERPOLATED
-        if any(value > largest for value, largest in zip(values, self._largest, strict=True)):
-            provenance = Provenance.EXTRAPOLATED
-            self.extrapolated += 1
-        return Prediction(math.ceil(duration_ns), provenance)
+        if any(map(operator.gt, values, self._largest)):
+            outside = self._outside(values)
+            return Prediction(math.ceil(duration_ns), Provenance.EXTRAPOLATED, outside)
+        return Prediction(math.ceil(duration_ns), Provenance.INTERPOLATED)
 
     def explain(self, batch: Batch) -> list[OperatorTime]:
         known = self._regression
@@ -77,6 +77,17 @@ class Learned:
             for name, coefficient, value in rows
             if coefficient * value > 0
         ]
+
+    @property
+    def lookups(self) -> Lookups:
+        return Lookups(0, 0)
+
+    def _outside(self, values: Sequence[float]) -> str:
+        return "; ".join(
+            f"{name}: {value:,.0f}, learned up to {largest:,.0f}"
+            for name, value, largest in zip(NAMES, values, self._largest, strict=True)
+            if value > largest
+        )
 
 
 def learned(path: str) -> Learned:
