@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +15,7 @@ from warpserve.bench.config import RunConfig
 from warpserve.bench.experiment import run_experiment
 from warpserve.bench.kv_cache import kv_tokens_of_file
 from warpserve.bench.predictions import PredictedSteps
-from warpserve.bench.run_folder import RunFolder
+from warpserve.bench.run_folder import RunFolder, dated_folder
 from warpserve.bench.summary import Serving, Spread, Summary
 from warpserve.console import console
 from warpserve.errors import WarpserveError
@@ -90,7 +89,7 @@ def bench(
 ) -> None:
     """Run an engine on virtual GPUs under a workload, and leave a folder with all about it."""
     run, engine_flags = split_arguments(arguments or [])
-    folder = out or Path("runs") / datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    folder = out or dated_folder()
     try:
         config = RunConfig.read(
             run,

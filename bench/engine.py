@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from warpserve.timekeeper.control import Exited
 from warpserve.timekeeper.launcher import RunningSession
 from warpserve.timekeeper.options import SessionOptions
 
+_PREDICTOR_ERROR = re.compile(r"\bPredictorError: (.+)")
 _STOP_LIMIT_S = 60.0  # of host time, for an engine to end in order
 _POLITE = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)  # asks a process to end
 
@@ -99,7 +101,7 @@ class RunningEngine:
         """
         exited = self.session.wait_exited(limit_s)
         if exited is not None and exited.pid == self.pid:
-            where = f": see {self.log}" if self.log else ""
+            where = f"{_reason(self.log)}: see {self.log}" if self.log else ""
             code = f"exit code {exited.exit_code}"
             raise EngineEnded(f"the engine ended in mid-run ({code}){self.killed()}{where}")
         return exited
@@ -118,6 +120,12 @@ class RunningEngine:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGTERM)
         self.session.wait_exited(_STOP_LIMIT_S)
+
+
+def _reason(log: Path) -> str:
+    """The error of a predictor that an engine ended with, after a colon; empty for any other."""
+    found = _PREDICTOR_ERROR.search(log.read_text(errors="replace"))
+    return f": {found[1]}" if found else ""
 
 
 def _bin_of(config: EngineConfig) -> Path:

@@ -31,9 +31,12 @@ class StepLog:
     def of_process(cls, lookups: Callable[[], Lookups] | None = None) -> StepLog:
         """``steps-PID.jsonl`` in $WARPSERVE_STEP_LOG, if that is set."""
         folder = os.environ.get(FOLDER)
-        if folder is None:
-            return cls(None)
-        path = Path(folder) / f"steps-{os.getpid()}.jsonl"
+        return cls(None) if folder is None else cls.in_folder(Path(folder), lookups)
+
+    @classmethod
+    def in_folder(cls, folder: Path, lookups: Callable[[], Lookups] | None = None) -> StepLog:
+        """A new file of this process."""
+        path = folder / f"steps-{os.getpid()}.jsonl"
         return cls(path.open("w", buffering=1), lookups)
 
     def write(

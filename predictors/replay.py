@@ -73,12 +73,12 @@ class Replay:
 
 
 def replay(path: str) -> Replay:
-    """``path``: a step log, or a folder of them (``steps/`` of a run). Raises PredictorError."""
+    """``path``: a step log, a folder of them, or a run's. Raises PredictorError."""
     return Replay(recorded_steps(path))
 
 
 def recorded_steps(path: str) -> list[tuple[Batch, Prediction]]:
-    """Of a step log or a folder of them. Raises PredictorError."""
+    """Of a step log, a folder of them, or that of a run. Raises PredictorError."""
     return [step for file in _files(path) for step in _steps(file)]
 
 
@@ -147,9 +147,9 @@ def _files(path: str) -> list[Path]:
     given = Path(path)
     if given.is_file():
         return [given]
-    files = sorted(given.glob("*.jsonl"))
+    files = sorted(given.glob("steps/*.jsonl")) or sorted(given.glob("*.jsonl"))
     if not files:
-        raise PredictorError(f"{path}: no step log there (*.jsonl)")
+        raise PredictorError(f"{path}: no step log there (steps/*.jsonl or *.jsonl)")
     return files
 
 

@@ -11,6 +11,7 @@ from warpserve.bench.models.cli import models
 from warpserve.bench.real.cli import import_run
 from warpserve.bench.replay import replay
 from warpserve.bench.report.cli import report
+from warpserve.bench.record import record
 from warpserve.bench.serve import serve
 from warpserve.bench.workload.cli import workload
 from warpserve.cuda_shim.api.coverage import cuda_coverage
@@ -41,6 +42,7 @@ app.command()(gpus)
 app.command()(models)
 app.command()(workload)
 app.command()(predict)
+app.command(context_settings={"allow_interspersed_args": False})(record)
 app.command()(fit)
 app.command()(doctor)
 app.command()(cuda_coverage)
