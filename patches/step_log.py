@@ -13,6 +13,8 @@ from warpserve.predictors.predictor import Lookups, Prediction
 
 FOLDER = "WARPSERVE_STEP_LOG"
 
+_ENCODE = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
 
 class StepLog:
     """JSON lines, or nothing where nobody asked for them.
@@ -62,4 +64,4 @@ class StepLog:
             step["outside"] = prediction.outside
         if self._lookups is not None and any(lookups := self._lookups()):
             step["lookups"] = lookups
-        self._file.write(json.dumps(step, separators=(",", ":")) + "\n")
+        self._file.write(_ENCODE(step) + "\n")

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from typing import Annotated
 
 import typer
 from rich import box
 from rich.table import Table
 
-from warpserve.bench.models import model_named
 from warpserve.console import console
-from warpserve.cuda_shim.catalogue import GpuSpec
 from warpserve.errors import WarpserveError
-from warpserve.patches.engines import EngineRequirement
+from warpserve.predictors.asked import asked_deployment
 from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.captured import padded_tokens
-from warpserve.predictors.deployment import KV_CACHE_TYPES, Deployment
-from warpserve.predictors.from_catalogue import hardware_of
+from warpserve.predictors.deployment import KV_CACHE_TYPES
 from warpserve.predictors.predictor import OperatorTime, Prediction, PredictorError
 from warpserve.predictors.spec import predictor_of
 from warpserve.predictors.strict import Strict
@@ -74,18 +70,8 @@ def predict(
             raise PredictorError("which batch? Say --decode 32x1024, --prefill 1x512 or --batch")
         tokens = sum(request.new_tokens for request in requests)
         step = Batch(tuple(requests), padded_tokens(tokens) if padded is None else padded)
-        required = EngineRequirement.parse(engine)
-        deployment = Deployment(
-            config=model_named(model).config(),
-            hardware=hardware_of(str(replace(GpuSpec.parse(gpu), count=tp))),
-            engine=required.engine,
-            engine_version=required.version,
-            tensor_parallel=tp,
-            pipeline_parallel=pp,
-            data_parallel=dp,
-            expert_parallel=ep,
-            weights=weights,
-            kv_cache=kv_cache,
+        deployment = asked_deployment(
+            model, gpu, engine, tp=tp, pp=pp, dp=dp, ep=ep, weights=weights, kv_cache=kv_cache
         )
         chosen = predictor_of(predictor, deployment)
         if strict:

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.predictor import (
@@ -74,10 +74,19 @@ class Replay:
 
 def replay(path: str) -> Replay:
     """``path``: a step log, a folder of them, or a run's. Raises PredictorError."""
-    return Replay(recorded_steps(path))
+    return Replay([(step.batch, step.prediction) for step in recorded_steps(path)])
 
 
-def recorded_steps(path: str) -> list[tuple[Batch, Prediction]]:
+class RecordedStep(NamedTuple):
+    """A line of a step log."""
+
+    batch: Batch
+    prediction: Prediction
+    start_ns: int
+    request_ids: frozenset[str]
+
+
+def recorded_steps(path: str) -> list[RecordedStep]:
     """Of a step log, a folder of them, or that of a run. Raises PredictorError."""
     return [step for file in _files(path) for step in _steps(file)]
 
@@ -153,7 +162,7 @@ def _files(path: str) -> list[Path]:
     return files
 
 
-def _steps(file: Path) -> Iterator[tuple[Batch, Prediction]]:
+def _steps(file: Path) -> Iterator[RecordedStep]:
     with file.open() as lines:
         for number, line in enumerate(lines, start=1):
             try:
@@ -162,7 +171,7 @@ def _steps(file: Path) -> Iterator[tuple[Batch, Prediction]]:
                 raise PredictorError(f"{file}, line {number}: no step: {error!r}") from None
 
 
-def _step(fields: dict[str, Any]) -> tuple[Batch, Prediction]:
+def _step(fields: dict[str, Any]) -> RecordedStep:
     requests = tuple(
         RequestStep(_count(new), _count(cached), bool(is_prefill))
         for new, cached, is_prefill in fields["requests"]
@@ -172,7 +181,9 @@ def _step(fields: dict[str, Any]) -> tuple[Batch, Prediction]:
         raise ValueError("duration_ns is 0")
     batch = Batch(requests, _count(fields["padded_tokens"]))
     provenance = Provenance(fields["provenance"])
-    return batch, Prediction(duration_ns, provenance, fields.get("outside"))
+    prediction = Prediction(duration_ns, provenance, fields.get("outside"))
+    request_ids = frozenset(map(str, fields["request_ids"]))
+    return RecordedStep(batch, prediction, _count(fields["start_ns"]), request_ids)
 
 
 def _count(value: Any) -> int:

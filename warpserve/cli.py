@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 import warpserve.timekeeper.cli as timekeeper_cli
+from warpserve.bench.calibration.cli import calibrate
 from warpserve.bench.cli import bench
 from warpserve.bench.compare.cli import compare_runs
 from warpserve.bench.models.cli import models
@@ -44,6 +45,7 @@ app.command()(workload)
 app.command()(predict)
 app.command(context_settings={"allow_interspersed_args": False})(record)
 app.command()(fit)
+app.command()(calibrate)
 app.command()(doctor)
 app.command()(cuda_coverage)
 app.add_typer(engine, name="engine")

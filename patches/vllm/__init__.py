@@ -18,6 +18,7 @@
 | ``Worker.take_draft_token_ids`` | instead, once warm | what a drafter proposes next |
 | ``Worker.execute_dummy_batch`` | instead, once warm | a rank without requests |
 | ``EngineCoreProc.input_queue``, ``aborts_queue`` | without the present instant's | no race |
+| ``AsyncLLM.add_request`` | later by ``request_host=`` | what servers take of a request |
 | ``EngineCoreProc._process_engine_step`` | afterwards, raises in a deadlock | none hangs |
 
 The worker is the seam that all versions share: the scheduler's output goes in, tokens come out. All
@@ -37,6 +38,7 @@ from warpserve.patches.versions import require_version
 from warpserve.patches.virtual_gpu import is_virtual
 from warpserve.patches.vllm.arrivals import settle_arrivals
 from warpserve.patches.vllm.deadlock import end_deadlocks
+from warpserve.patches.vllm.frontend import delay_requests
 from warpserve.patches.vllm.ghosts import (
     are_ghosts,
     choose_executor,
@@ -75,6 +77,7 @@ def _install_virtual() -> None:
         after_import(name, copy_without_touching)
     if SESSION_PREDICTOR in os.environ:
         after_import("vllm.engine.arg_utils", load_configurations)
+        after_import("vllm.v1.engine.async_llm", delay_requests)
         after_import("vllm.v1.executor.abstract", choose_executor)
         after_import("vllm.distributed.parallel_state", say_same_node)
         after_import(f"{_OF_RANKS}.shm_broadcast", without_queues)

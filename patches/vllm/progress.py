@@ -33,18 +33,18 @@ class Progress:
             self._tokens[new.req_id] = new.num_computed_tokens, known_tokens
             if new.lora_request is not None:
                 self._lora_ids[new.req_id] = new.lora_request.lora_int_id
-        cached = scheduled.scheduled_cached_reqs
+        cached, prompts, tokens = scheduled.scheduled_cached_reqs, self._prompt_tokens, self._tokens
         for request_id, computed, outputs in zip(
             cached.req_ids, cached.num_computed_tokens, cached.num_output_tokens, strict=True
         ):
-            self._tokens[request_id] = computed, self._prompt_tokens[request_id] + outputs
+            tokens[request_id] = computed, prompts[request_id] + outputs
 
     def batch(self, scheduled: Any, runner: Any) -> Batch:
         """The step that is scheduled, as predictors see it."""
-        new_tokens = scheduled.num_scheduled_tokens
+        new_tokens, tokens = scheduled.num_scheduled_tokens, self._tokens
         requests = []
         for request_id, new in new_tokens.items():
-            computed, known = self._tokens[request_id]
-            requests.append(RequestStep(new, computed, is_prefill=computed + 1 < known))
-        loras = len({self._lora_ids[name] for name in new_tokens if name in self._lora_ids})
-        return Batch(tuple(requests), padded_tokens(runner, new_tokens, loras))
+            computed, known = tokens[request_id]
+            requests.append(RequestStep(new, computed, computed + 1 < known))
+        loras = {self._lora_ids[name] for name in self._lora_ids.keys() & new_tokens.keys()}
+        return Batch(tuple(requests), padded_tokens(runner, new_tokens, len(loras)))

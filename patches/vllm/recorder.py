@@ -8,16 +8,18 @@
 | ``Worker.shutdown`` | before, writes what is left | the last steps are known only then |
 
 A step lasts from the first of its events to the last: work of the GPU, and gaps in which it waited
-for the host to launch more. Nothing here waits for the GPU. A step is written when a later one is
-launched and the GPU has passed it, so that only `shutdown` synchronises.
+for the host to launch more. The engine never waits for the recorder, nor the recorder for the GPU:
+a step is written when a later one is launched and the GPU has passed it. Only `shutdown` waits.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections import deque
 from pathlib import Path
+from queue import SimpleQueue
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -33,6 +35,64 @@ from warpserve.predictors.predictor import Prediction, Provenance
 _OF_WORKER = ("compile_or_warm_up_model", "execute_model", "sample_tokens", "shutdown")
 
 
+class _Launched(NamedTuple):
+    """What the scheduler said, and the events around what was launched for it, if anything was."""
+
+    scheduled: Any
+    begin: torch.cuda.Event | None = None
+    end: torch.cuda.Event | None = None
+
+
+class StepRecorder:
+    """Of one worker, on the stream that is current where it steps.
+
+    The worker's thread records events; all else happens in a thread of its own, which has its turn
+    while the worker's waits for the GPU.
+    """
+
+    def __init__(self, runner: Any, log: StepLog) -> None:
+        """``runner``: the worker's model runner, which pads batches."""
+        self._queue: SimpleQueue[_Launched | None] = SimpleQueue()
+        self._last: _Launched | None = None
+        writer = _Writer(runner, log)
+        self._thread = threading.Thread(target=writer.write_all, args=(self._queue,), daemon=True)
+        self._thread.start()
+
+    def begin(self) -> torch.cuda.Event:
+        """Before a step is launched."""
+        self._hand_over()
+        return _recorded()
+
+    def end(self, scheduled: Any, begin: torch.cuda.Event) -> None:
+        """After it was launched. ``scheduled``: its SchedulerOutput."""
+        self._last = _Launched(scheduled, begin, _recorded())
+
+    def prolong(self) -> None:
+        """The step that was launched last has launched more."""
+        if self._last is not None and self._last.end is not None:
+            self._last.end.record()
+
+    def without_step(self, scheduled: Any) -> None:
+        """Instead of begin and end, where nothing is launched."""
+        self._hand_over()
+        self._last = _Launched(scheduled)
+
+    def finish(self) -> None:
+        """Waits for the GPU, and until all is written."""
+        if self._thread.is_alive():
+            self._hand_over()
+            self._queue.put(None)
+            self._thread.join()
+
+    def _hand_over(self) -> None:
+        """The step before is complete: nothing more is launched for it."""
+        if not self._thread.is_alive():
+            raise RuntimeError("warpserve record: what writes steps has failed, see above")
+        if self._last is not None:
+            self._queue.put(self._last)
+            self._last = None
+
+
 class _Step(NamedTuple):
     batch: Batch
     request_ids: list[str]
@@ -40,53 +100,41 @@ class _Step(NamedTuple):
     end: torch.cuda.Event
 
 
-class StepRecorder:
-    """Of one worker, on the stream that is current where it steps."""
+class _Writer:
+    """Makes lines of what was launched, as soon as the GPU has passed it."""
 
     def __init__(self, runner: Any, log: StepLog) -> None:
-        """``runner``: the worker's model runner, which pads batches."""
         self._runner = runner
         self._log = log
         self._progress = Progress()
         self._pending: deque[_Step] = deque()
-        self._last = _recorded()
-        self._last.synchronize()
-        self._last_ns = time.monotonic_ns()
+        self._passed = _recorded()
+        self._passed.synchronize()
+        self._passed_ns = time.monotonic_ns()
 
-    def begin(self) -> torch.cuda.Event:
-        """Before a step is launched."""
-        self._write_passed()
-        return _recorded()
+    def write_all(self, queue: SimpleQueue[_Launched | None]) -> None:
+        """Until None comes."""
+        while (launched := queue.get()) is not None:
+            self._take(launched)
+            while self._pending and self._pending[0].end.query():
+                self._write(self._pending.popleft())
+        for step in self._pending:
+            step.end.synchronize()
+            self._write(step)
 
-    def end(self, scheduled: Any, begin: torch.cuda.Event) -> None:
-        """After it was launched. ``scheduled``: its SchedulerOutput."""
-        end = _recorded()
-        batch = self._progress.batch(scheduled, self._runner)
-        self._pending.append(_Step(batch, list(scheduled.num_scheduled_tokens), begin, end))
-
-    def prolong(self) -> None:
-        """The step that was launched last has launched more."""
-        if self._pending:
-            self._pending[-1].end.record()
-
-    def finish(self) -> None:
-        """Waits for the GPU, and writes what is left."""
-        if self._pending:
-            self._pending[-1].end.synchronize()
-            self._write_passed()
-
-    def update(self, scheduled: Any) -> None:
-        """What the scheduler says of requests, also where it schedules no step."""
+    def _take(self, launched: _Launched) -> None:
+        scheduled, begin, end = launched
         self._progress.update(scheduled)
+        if begin is not None and end is not None:
+            batch = self._progress.batch(scheduled, self._runner)
+            self._pending.append(_Step(batch, list(scheduled.num_scheduled_tokens), begin, end))
 
-    def _write_passed(self) -> None:
-        while self._pending and self._pending[0].end.query():
-            step = self._pending.popleft()
-            begin_ns = self._last_ns + _between_ns(self._last, step.begin)
-            duration_ns = max(1, _between_ns(step.begin, step.end))
-            self._last, self._last_ns = step.end, begin_ns + duration_ns
-            prediction = Prediction(duration_ns, Provenance.MEASURED)
-            self._log.write(step.batch, step.request_ids, prediction, begin_ns, self._last_ns)
+    def _write(self, step: _Step) -> None:
+        begin_ns = self._passed_ns + _between_ns(self._passed, step.begin)
+        duration_ns = max(1, _between_ns(step.begin, step.end))
+        self._passed, self._passed_ns = step.end, begin_ns + duration_ns
+        prediction = Prediction(duration_ns, Provenance.MEASURED)
+        self._log.write(step.batch, step.request_ids, prediction, begin_ns, self._passed_ns)
 
 
 def patch_worker(module: ModuleType) -> None:
@@ -111,8 +159,8 @@ def patch_worker(module: ModuleType) -> None:
         recorder: StepRecorder | None = getattr(self, "step_recorder", None)
         if recorder is None:
             return execute_model(self, scheduled)
-        recorder.update(scheduled)
         if scheduled.total_num_scheduled_tokens == 0:
+            recorder.without_step(scheduled)
             return execute_model(self, scheduled)
         begin = recorder.begin()
         output = execute_model(self, scheduled)

@@ -22,7 +22,7 @@ def fit(
 ) -> None:
     """Learn from recorded steps how long others take; use it with --predictor learned:FILE."""
     try:
-        recorded = [(batch, step.duration_ns) for batch, step in recorded_steps(steps)]
+        recorded = [(s.batch, s.prediction.duration_ns) for s in recorded_steps(steps)]
         regression = learn(recorded, str(Path(steps).absolute()))
     except PredictorError as error:
         typer.echo(f"warpserve: {error}", err=True)

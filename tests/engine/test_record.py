@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.engine.sessions import LIMIT_S, MODEL, on_gpu, read_steps, sessions, vllm_bin
 from tests.harness import CLIENTS, free_port
 from warpserve.bench.kv_cache import kv_tokens_of_file
+from warpserve.cli import app
 from warpserve.predictors.replay import recorded_steps
+from warpserve.predictors.spec import parse
 
-STEP_NS = 10_000_000
+PREDICTOR = "analytic:scale=1.2,host=1ms"
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with sessions() as warpserve:
         outcome = warpserve.run(
             [engine / "python", CLIENTS / "served.py", folder / "plan.json"],
-            options=on_gpu(folder / "steps", predictor="constant:10ms"),
+            options=on_gpu(folder / "steps", predictor=PREDICTOR),
             cwd=folder,
             limit_s=LIMIT_S,
         )
@@ -50,7 +53,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_each_step_is_recorded_with_its_batch_and_duration(folder: Path) -> None:
     predicted, recorded = read_steps(folder / "steps"), read_steps(folder / "recording" / "steps")
-    assert {step["duration_ns"] for step in recorded} == {STEP_NS}
     assert {step["provenance"] for step in recorded} == {"measured"}
 
     def batches(steps: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
@@ -59,15 +61,27 @@ def test_each_step_is_recorded_with_its_batch_and_duration(folder: Path) -> None
     assert batches(recorded) == batches(predicted)
     assert any(is_prefill for step in recorded for *_, is_prefill in step["requests"])
     for one, other in zip(predicted, recorded, strict=True):
-        assert other["start_ns"] == pytest.approx(one["start_ns"], abs=1_000)
+        assert other["duration_ns"] == pytest.approx(one["duration_ns"], abs=1_000)
+        assert other["start_ns"] == pytest.approx(one["start_ns"], abs=1_000 * len(recorded))
 
 
 def test_what_was_recorded_is_for_predictors_and_benchmarks(folder: Path) -> None:
     recording = folder / "recording"
-    assert {step.duration_ns for _, step in recorded_steps(str(recording))} == {STEP_NS}
+    assert len(recorded_steps(str(recording))) == len(read_steps(recording / "steps"))
     (file,) = recording.glob("recording-*.json")
     said = json.loads(file.read_text())
     assert (said["engine_version"], said["gpu"]["name"]) == ("0.24.0", "NVIDIA H100 80GB HBM3")
     assert said["config"]["scheduler_config"]["max_num_batched_tokens"] == 8_192
     tokens = said["kv_cache"]["blocks"] * said["kv_cache"]["block_tokens"]
     assert kv_tokens_of_file(recording / "engine.log") == tokens
+
+
+def test_calibrating_to_a_recording_finds_what_was_said(folder: Path) -> None:
+    command = ("calibrate", str(folder / "recording"), "--model=llama-3.1-8b", "--gpu=h100-sxm")
+    found = CliRunner().invoke(app, [*command, "--predictor=analytic", "--json"])
+    assert found.exit_code == 0, found.output
+    said = json.loads(found.stdout)
+    options = parse(said["spec"]).options
+    assert options.scale == pytest.approx(1.2, rel=0.01)
+    assert options.host_ns == pytest.approx(1_000_000, rel=0.1)
+    assert said["held_out_worst"] < 0.02

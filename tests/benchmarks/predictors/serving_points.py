@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from tests.benchmarks.predictors.errors import HEADINGS, Errors
 from tests.benchmarks.predictors.steady_state import Load, tpot_ns
+from warpserve.bench.calibration.fitting import fit_line
 from warpserve.bench.models import model_named
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.from_catalogue import hardware_of
@@ -27,8 +28,6 @@ _MODELS = {
 }
 _FIT_CONCURRENCY = 8
 _MOST_WAITING = 0.5
-_WEIGHT_OF_ONE = (0.03 / 0.05) ** 2
-"""Of a scale that is known to be within 5 % of 1, beside points that are right within 3 %."""
 
 
 class Cell(NamedTuple):
@@ -59,14 +58,6 @@ class Point(NamedTuple):
         """Requests wait for a place: fewer are under way than the point says."""
         generating_ns = self.tpot_ns * self.load.output_tokens
         return self.ttft_ns > _MOST_WAITING * generating_ns
-
-
-class Fit(NamedTuple):
-    scale: float
-    host_ns: float
-
-    def applied_to(self, predicted_ns: float) -> float:
-        return self.scale * predicted_ns + self.host_ns
 
 
 def points_by_cell() -> dict[Cell, list[Point]]:
@@ -103,26 +94,6 @@ def _point_of(row: dict[str, str]) -> Point:
     return Point(load, float(row["silicon_ttft_ms"]) * 1e6, float(row["silicon_tpot_ms"]) * 1e6)
 
 
-def fit(pairs: Sequence[tuple[float, float]]) -> Fit:
-    """Least relative squares of (predicted, measured), with no host time below 0.
-
-    Minimises the sum of (scale p / m + host / m - 1)^2, and of (scale - 1)^2 by weight: few points
-    of alike loads can't tell both numbers apart, and would trade one for the other.
-    """
-    rows = [(predicted / measured, 1 / measured) for predicted, measured in pairs]
-    pp, ph, hh, p, h = (
-        sum(products)
-        for products in zip(*((a * a, a * b, b * b, a, b) for a, b in rows), strict=True)
-    )
-    pp, p = pp + _WEIGHT_OF_ONE, p + _WEIGHT_OF_ONE
-    determinant = pp * hh - ph * ph
-    if determinant > 1e-9 * pp * hh:
-        scale, host_ns = (p * hh - h * ph) / determinant, (pp * h - ph * p) / determinant
-        if host_ns >= 0 and scale > 0:
-            return Fit(scale, host_ns)
-    return Fit(p / pp, 0.0)
-
-
 def markdown(kind: str) -> Iterator[str]:
     """The section of one kind of predictor, line by line."""
     cells = points_by_cell()
@@ -144,8 +115,8 @@ def markdown(kind: str) -> Iterator[str]:
         if len(known) < 2 or not held_out:
             yield f"{line} | | {len(known)} | {len(held_out)} | | |"
             continue
-        fitted = fit(known)
-        errors = [fitted.applied_to(p) / m - 1 for p, m in held_out]
+        fitted = fit_line(known)
+        errors = [fitted.at(p) / m - 1 for p, m in held_out]
         after += errors
         summary = Errors.of(errors)
         yield (
