@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 import math
@@ -16,8 +17,9 @@ import pytest
 from warpserve.patches import versions
 from warpserve.patches.imported import after_import
 from warpserve.patches.step_log import StepLog
-from warpserve.patches.tokens import TokenSource, fraction_of, seed_of
-from warpserve.patches.vllm.requests import GIVEN_OUTPUT, Requests
+from warpserve.patches.tokens import GIVEN_OUTPUT, TokenSource, fraction_of, seed_of
+from warpserve.patches.vllm.frontend import delay_requests
+from warpserve.patches.vllm.requests import Requests
 from warpserve.patches.vllm.speculation import Acceptance, AcceptanceError
 from warpserve.patches.vllm.support import require_supported
 from warpserve.predictors.batch import Batch, RequestStep
@@ -384,6 +386,26 @@ def test_draws_are_even_whatever_one_walks_by() -> None:
         low += is_low
         position += 2 if is_low else 1
     assert low / 10_000 == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize(("spec", "waited_s"), [("analytic:request_host=5ms", 0.005), ("", 0)])
+def test_requests_wait_for_what_servers_take_of_them(
+    monkeypatch: pytest.MonkeyPatch, spec: str, waited_s: float
+) -> None:
+    slept: list[float] = []
+
+    async def sleep(duration_s: float) -> None:
+        slept.append(duration_s)
+
+    class AsyncLLM:
+        async def add_request(self, name: str, *, priority: int) -> tuple[str, int]:
+            return name, priority
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    monkeypatch.setenv("WARPSERVE_PREDICTOR", spec or "constant:10ms")
+    delay_requests(SimpleNamespace(AsyncLLM=AsyncLLM))  # type: ignore[arg-type]
+    assert asyncio.run(AsyncLLM().add_request("a", priority=3)) == ("a", 3)
+    assert sum(slept) == waited_s
 
 
 def test_a_step_log_has_a_line_for_each_step(
