@@ -123,6 +123,7 @@ def _document(step: Batch, prediction: Prediction, rows: list[OperatorTime]) -> 
         "duration_ns": prediction.duration_ns,
         "provenance": prediction.provenance.value,
         "outside": prediction.outside,
+        "uncertainty": prediction.uncertainty,
         "requests": len(step.requests),
         "new_tokens": step.new_tokens,
         "padded_tokens": step.padded_tokens,
@@ -131,11 +132,13 @@ def _document(step: Batch, prediction: Prediction, rows: list[OperatorTime]) -> 
 
 
 def _table(step: Batch, prediction: Prediction, rows: list[OperatorTime]) -> Table:
-    outside = "" if prediction.outside is None else f"; {prediction.outside}"
+    trust = "" if prediction.outside is None else f"; {prediction.outside}"
+    if prediction.uncertainty is not None:
+        trust = f"; 9 of 10 within {prediction.uncertainty:.1%}"
     title = (
         f"{prediction.duration_ns / 1e6:,.3f} ms, {prediction.provenance.value}: "
         f"{len(step.requests)} requests, {step.new_tokens:,} new tokens, "
-        f"{step.padded_tokens:,} with padding{outside}"
+        f"{step.padded_tokens:,} with padding{trust}"
     )
     table = Table("operator", box=box.SIMPLE_HEAD, title=title, title_justify="left")
     table.add_column("ms", justify="right")

@@ -24,6 +24,8 @@ class Prediction(NamedTuple):
     provenance: Provenance
     outside: str | None = None
     """Of an extrapolated one: what of the batch lies outside of what is known, and the range."""
+    uncertainty: float | None = None
+    """9 of 10 such steps are within so much of it, relatively; None where that is not known."""
 
 
 class Lookups(NamedTuple):

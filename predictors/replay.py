@@ -163,7 +163,7 @@ def _files(path: str) -> list[Path]:
 
 
 def _steps(file: Path) -> Iterator[RecordedStep]:
-    with file.open() as lines:
+    with file.open(errors="replace") as lines:
         for number, line in enumerate(lines, start=1):
             try:
                 yield _step(json.loads(line))

@@ -422,7 +422,8 @@ def test_a_batch_that_is_none_is_refused(batch: Batch) -> None:
 def test_guesses_are_marked_and_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     predictor = Warned(Composed(FakeCosts(objection="too long")))
     for _ in range(3):
-        assert predictor.predict(decodes(1, 10))[1:] == (Provenance.EXTRAPOLATED, "too long")
+        predicted = predictor.predict(decodes(1, 10))
+        assert (predicted.provenance, predicted.outside) == (Provenance.EXTRAPOLATED, "too long")
     assert caplog.text.count("too long") == 1
 
 
@@ -709,10 +710,12 @@ def test_a_replay_always_has_an_answer(batch: Batch) -> None:
         '{"requests": [], "padded_tokens": 1, "duration_ns": 0, "provenance": "measured"}',
         '{"requests": [], "padded_tokens": 1, "duration_ns": NaN, "provenance": "measured"}',
         '{"requests": [], "padded_tokens": 1, "duration_ns": 1, "provenance": "dreamt"}',
+        '{"requests": [], "padded_tokens": 1, "duration_ns": 1, "provenance": "measured"}',
+        "\x00\udcff",
     ],
 )
 def test_a_corrupted_log_is_named(log: Path, line: str) -> None:
-    with (log / "steps-1.jsonl").open("a") as file:
+    with (log / "steps-1.jsonl").open("a", errors="surrogateescape") as file:
         file.write(line + "\n")
     with pytest.raises(PredictorError, match=r"steps-1\.jsonl, line 5"):
         read_spec(f"replay:{log}")
@@ -763,8 +766,9 @@ def test_a_law_is_learned(regression: Regression) -> None:
     predictor = Learned(Regression.from_json(regression.to_json()))
     for batch in random_batches(50, seed=1):
         assert ns(predictor, batch) == pytest.approx(law_ns(batch), rel=0.01)
-    assert regression.held_out_median < 0.01
-    assert regression.steps == 600
+    assert regression.any.held_out_median < 0.01
+    assert regression.any.steps == 600
+    assert sum(stage.steps for stage in regression.stages.values()) == 600
 
 
 def test_what_is_noise_is_said_to_be(regression: Regression) -> None:
@@ -774,9 +778,27 @@ def test_what_is_noise_is_said_to_be(regression: Regression) -> None:
         for batch in random_batches(600, seed=0)
     ]
     learned_from_noise = fit(noisy, "noise")
-    assert 0.05 < learned_from_noise.held_out_median < 0.15
-    assert learned_from_noise.held_out_p90 > learned_from_noise.held_out_median
-    assert regression.held_out_p90 < 0.01
+    for stage in (learned_from_noise.any, *learned_from_noise.stages.values()):
+        assert 0.05 < stage.held_out_median < 0.15
+        assert stage.held_out_p90 > stage.held_out_median
+    predictions = [(Learned(learned_from_noise).predict(batch), took) for batch, took in noisy]
+    known = [(each, took) for each, took in predictions if each.uncertainty is not None]
+    within = [abs(e.duration_ns / took - 1) <= (e.uncertainty or 0) for e, took in known]
+    assert sum(within) / len(within) == pytest.approx(0.9, abs=0.05)
+    assert regression.any.held_out_p90 < 0.01
+
+
+def test_each_kind_of_steps_is_learned_by_itself_where_there_are_enough() -> None:
+    pytest.importorskip("sklearn")
+    mixed = Batch(decodes(3, 500).requests + prefill(100).requests, 104)
+    many = [(decodes(1 + i % 64, 100 + 17 * i), 1_000_000 + 100 * i) for i in range(200)]
+    few = [(mixed, 9_000_000)] * 20
+    found = fit(many + few, "two laws")
+    assert set(found.stages) == {"decode"}
+    predictor = Learned(found)
+    assert "200 decode steps" in predictor.explain(decodes(4, 500))[0].source
+    assert "220 steps of all kinds" in predictor.explain(mixed)[0].source
+    assert predictor.predict(decodes(4, 500)).uncertainty == found.stages["decode"].held_out_p90
 
 
 def test_learned_steps_never_get_shorter_with_more_work(regression: Regression) -> None:
@@ -806,7 +828,7 @@ def test_a_learned_step_is_explained(regression: Regression) -> None:
     batch = random_batches(1, seed=3)[0]
     rows = predictor.explain(batch)
     assert sum(row.duration_ns for row in rows) == pytest.approx(ns(predictor, batch), abs=2)
-    assert "600 steps" in rows[0].source
+    assert "steps, 9 of 10 within" in rows[0].source
 
 
 def test_fit_reads_a_log_and_its_file_is_a_predictor(tmp_path: Path) -> None:
@@ -831,10 +853,32 @@ def test_fit_says_what_is_wrong(log: Path) -> None:
     assert not (log / "out.json").exists()
 
 
+SOUND: dict[str, Any] = {
+    "coefficients_ns": [0.0] * len(NAMES),
+    "largest": [1.0] * len(NAMES),
+    "steps": 1,
+    "held_out_median": 0.1,
+    "held_out_p90": 0.2,
+}
+"""A stage of a learned predictor, in which nothing takes time."""
+
+
+def test_a_learned_step_never_takes_no_time() -> None:
+    nothing = Regression.from_json(
+        json.dumps({"names": list(NAMES), "any": SOUND, "stages": {}, "source": ""})
+    )
+    with pytest.raises(PredictorError, match=r"0\.0 ns came out"):
+        Learned(nothing).predict(decodes(1, 10))
+
+
 @pytest.mark.parametrize(
     "change",
-    [{"names": ["step"]}, {"coefficients_ns": [1.0]}, {"steps": None, "more": 1}]
-    + [{"coefficients_ns": [bad] * len(NAMES)} for bad in (-1.0, math.nan, math.inf)],
+    [{"names": ["step"]}, {"any": {}}, {"any": None}, {"stages": []}, {"more": 1}]
+    + [{"stages": {"dream": SOUND}}, {"any": SOUND | {"largest": [1.0]}}]
+    + [
+        {"any": SOUND | {"coefficients_ns": [bad] * len(NAMES)}}
+        for bad in (-1.0, math.nan, math.inf)
+    ],
 )
 def test_a_learned_predictor_that_is_none_is_refused(
     tmp_path: Path, regression: Regression, change: dict[str, Any]

@@ -22,6 +22,16 @@ NAMES = (
 )
 
 
+STAGES = ("decode", "prefill", "mixed")
+"""Steps of one kind run the same kernels, and are learned by themselves."""
+
+
+def stage_of(batch: Batch) -> str:
+    """One of STAGES."""
+    kinds = {request.is_prefill for request in batch.requests}
+    return "mixed" if len(kinds) == 2 else "prefill" if True in kinds else "decode"
+
+
 def features(batch: Batch) -> list[float]:
     """In the order of NAMES."""
     tokens = batch.padded_tokens
