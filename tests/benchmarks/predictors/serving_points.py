@@ -71,9 +71,17 @@ def points_by_cell() -> dict[Cell, list[Point]]:
 
 
 def _is_chosen(row: dict[str, str]) -> bool:
-    is_one_engine = row["mode"] == "agg" and float(row["attention_dp_size"] or 1) == 1
+    is_one_engine = row["mode"] == "agg" and _attention_replicas(row) == 1
     is_known = row["model_path"] in _MODELS and row["system"] in _GPUS
     return row["backend"] == "vllm" and is_one_engine and is_known
+
+
+def _attention_replicas(row: dict[str, str]) -> float:
+    """Where the column is empty, experts that are spread over more ranks than TP has tell it."""
+    if row["attention_dp_size"]:
+        return float(row["attention_dp_size"])
+    expert_ranks = float(row["moe_tp_size"] or 1) * float(row["moe_ep_size"] or 1)
+    return max(1.0, expert_ranks / float(row["tp_size"]))
 
 
 def _cell_of(row: dict[str, str]) -> Cell:
