@@ -21,8 +21,9 @@ class StepLog:
 
     A line has ``start_ns``, ``end_ns`` (the members' CLOCK_MONOTONIC), ``duration_ns``,
     ``provenance``, ``padded_tokens``, and of each request its id in ``request_ids`` and
-    [new tokens, cached tokens, is prefill] in ``requests``. Where it was extrapolated, ``outside``
-    says what of. ``lookups`` are the predictor's hits and misses so far, if it looks anything up.
+    [new tokens, cached tokens, is prefill] in ``requests``. ``loras`` is the number of adapters in
+    the batch, if any. Where it was extrapolated, ``outside`` says what of. ``lookups`` are the
+    predictor's hits and misses so far, if it looks anything up.
     """
 
     def __init__(self, file: TextIO | None, lookups: Callable[[], Lookups] | None = None) -> None:
@@ -60,6 +61,8 @@ class StepLog:
             "request_ids": request_ids,
             "requests": batch.requests,
         }
+        if batch.loras:
+            step["loras"] = batch.loras
         if prediction.outside is not None:
             step["outside"] = prediction.outside
         if self._lookups is not None and any(lookups := self._lookups()):

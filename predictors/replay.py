@@ -24,7 +24,7 @@ from warpserve.predictors.predictor import (
     Provenance,
 )
 
-_Key = tuple[int, tuple[RequestStep, ...]]
+_Key = tuple[int, tuple[RequestStep, ...], int]
 
 
 class Replay:
@@ -34,7 +34,7 @@ class Replay:
         if not recorded:
             raise PredictorError("no steps were recorded")
         self._exact = _medians(recorded)
-        batches = [(Batch(key[1], key[0]), step) for key, step in self._exact.items()]
+        batches = [(Batch(key[1], key[0], key[2]), step) for key, step in self._exact.items()]
         self._nearest = {
             has_prefill: _Nearest(
                 [each for each in batches if _has_prefill(each[0]) == has_prefill]
@@ -131,7 +131,7 @@ def _medians(recorded: Sequence[tuple[Batch, Prediction]]) -> dict[_Key, Predict
 
 def _key(batch: Batch) -> _Key:
     """The order of requests does not matter."""
-    return batch.padded_tokens, tuple(sorted(batch.requests))
+    return batch.padded_tokens, tuple(sorted(batch.requests)), batch.loras
 
 
 def _has_prefill(batch: Batch) -> bool:
@@ -179,7 +179,7 @@ def _step(fields: dict[str, Any]) -> RecordedStep:
     duration_ns = _count(fields["duration_ns"])
     if duration_ns == 0:
         raise ValueError("duration_ns is 0")
-    batch = Batch(requests, _count(fields["padded_tokens"]))
+    batch = Batch(requests, _count(fields["padded_tokens"]), _count(fields.get("loras", 0)))
     provenance = Provenance(fields["provenance"])
     prediction = Prediction(duration_ns, provenance, fields.get("outside"))
     request_ids = frozenset(map(str, fields["request_ids"]))

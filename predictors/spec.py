@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from warpserve.predictors.analytic.predictor import analytic
 from warpserve.predictors.calibration import calibration
 from warpserve.predictors.constant import Constant
 from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.drafted import Drafted
 from warpserve.predictors.hardware import Hardware
 from warpserve.predictors.learned.predictor import learned
 from warpserve.predictors.predictor import Explaining, PredictorError
@@ -58,6 +60,8 @@ def read_spec(spec: str) -> MakePredictor:
     """What makes the predictor, once it is known what for. Raises PredictorError, too."""
     kind, argument, options = parse(spec)
     make = _KINDS[kind](argument)
+    if kind in _OF_OPERATORS:
+        make = _with_drafter(make)
     if options == Options():
         return make
 
@@ -117,6 +121,30 @@ def duration_ns_of(text: str) -> int:
     return round(float(match[1]) * _UNITS_NS[match[2]])
 
 
+def _with_drafter(make: MakePredictor) -> MakePredictor:
+    """Others than predictors of operators know whole steps, with all that was in them."""
+
+    def made(deployment: Deployment) -> Explaining:
+        target, drafter = make(deployment), deployment.drafter
+        if drafter is None:
+            return target
+        return Drafted(target, _of_drafter(make, drafter.deployment), drafter.passes)
+
+    return made
+
+
+def _of_drafter(make: MakePredictor, drafter: Deployment) -> Explaining:
+    """Heads that draft are in no tables: then a roofline has to do, and the log says so."""
+    try:
+        return make(drafter)
+    except PredictorError as error:
+        predictor = analytic(drafter)
+        logging.getLogger(__name__).warning(
+            "warpserve: the drafter is predicted by `analytic`, because: %s", error
+        )
+        return predictor
+
+
 def _read_options(text: str) -> Options:
     """From ``scale=1.05,host=2ms,request_host=5ms,strict``, all optional."""
     options = Options()
@@ -166,5 +194,6 @@ _KINDS: dict[str, Callable[[str], MakePredictor]] = {
     "learned": _learned,
     "replay": _replay,
 }
+_OF_OPERATORS = ("aiconfigurator", "analytic")
 _OF_FILES = ("learned", "replay")
 """Kinds whose argument is a path; a comma ends it."""

@@ -30,7 +30,7 @@ from warpserve.predictors.captured import SIZES, padded_tokens
 from warpserve.predictors.composed import Composed, Prefill
 from warpserve.predictors.constant import Constant
 from warpserve.predictors.curves import Curve, blend, position
-from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.deployment import Deployment, Drafter
 from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.hardware import hardware_environment, hardware_of_session
 from warpserve.predictors.learned.features import NAMES, features
@@ -263,6 +263,7 @@ def vllm_config(**changes: Any) -> SimpleNamespace:
         model_config=SimpleNamespace(**model),
         parallel_config=SimpleNamespace(**parallel),
         cache_config=SimpleNamespace(**cache),
+        speculative_config=changes.get("speculative_config"),
     )
 
 
@@ -638,6 +639,67 @@ def test_a_gpu_that_does_not_exist_can_be_asked_about() -> None:
     assert 0.5 < ratio < 0.7
 
 
+# Drafters
+
+
+def drafted(passes: int, **changes: Any) -> Explaining:
+    drafter = deployment("llama-3.1-8b", tensor_parallel=8, **changes)
+    whole = deployment("llama-3.1-70b", tensor_parallel=8, drafter=Drafter(drafter, passes))
+    return predictor_of("analytic:scale=1.5,host=1ms", Deployment.from_json(whole.to_json()))
+
+
+def test_a_drafters_passes_are_part_of_the_step() -> None:
+    target = predictor_of("analytic", deployment("llama-3.1-70b", tensor_parallel=8))
+    drafter = predictor_of("analytic", deployment("llama-3.1-8b", tensor_parallel=8))
+    verifies = Batch((RequestStep(4, 1_000, False),) * 8, 32)
+    later = Batch((RequestStep(1, 1_004, False),) * 8, 8)
+    step_ns = ns(target, verifies) + ns(drafter, verifies) + 2 * ns(drafter, later)
+    assert ns(drafted(3), verifies) == pytest.approx(1.5 * step_ns + 1e6, rel=1e-6)
+    at_once_ns = ns(target, verifies) + ns(drafter, verifies)
+    assert ns(drafted(1), verifies) == pytest.approx(1.5 * at_once_ns + 1e6, rel=1e-6)
+    rows = drafted(3).explain(verifies)
+    assert sum(row.duration_ns for row in rows) == pytest.approx(ns(drafted(3), verifies), abs=5)
+    assert "drafter: logits x 2" in {row.name for row in rows}
+
+
+def test_what_is_stated_of_a_step_is_all_of_it() -> None:
+    whole = deployment(drafter=Drafter(deployment(), 3))
+    assert ns(predictor_of("constant:10ms", whole), decodes(4, 100)) == 10_000_000
+
+
+def speculating(method: str, **changes: Any) -> SimpleNamespace:
+    """A SpeculativeConfig with a head of EAGLE's."""
+    head = FakeConfig(MODELS["llama-3.1-8b"] | {"num_hidden_layers": 1, "draft_vocab_size": 32000})
+    model = SimpleNamespace(hf_config=head, hf_text_config=head, quantization=None)
+    fields: dict[str, Any] = {
+        "method": method,
+        "draft_model_config": model,
+        "draft_parallel_config": SimpleNamespace(tensor_parallel_size=1),
+        "num_speculative_tokens": 3,
+        "parallel_drafting": False,
+    }
+    return SimpleNamespace(**fields | changes)
+
+
+@pytest.mark.usefixtures("in_session")
+def test_a_worker_of_vllm_knows_its_drafter(caplog: pytest.LogCaptureFixture) -> None:
+    def found(method: str, **changes: Any) -> Deployment:
+        speculative = speculating(method, **changes)
+        return vllm_deployment.deployment_of(vllm_config(speculative_config=speculative), 0)
+
+    eagle = found("eagle3")
+    assert eagle.drafter is not None
+    assert eagle.drafter.passes == 3
+    assert model_shape(eagle.drafter.deployment.config).vocabulary == 32_000
+    at_once = found("draft_model", parallel_drafting=True).drafter
+    assert at_once is not None
+    assert at_once.passes == 1
+    assert found("ngram").drafter is None
+    assert caplog.text == ""
+    assert found("medusa").drafter is None
+    assert "medusa is not known" in caplog.text
+
+
 # Replay
 
 RECORDED = [
@@ -664,6 +726,15 @@ def test_recorded_steps_take_as_long_again(log: Path) -> None:
     for batch, duration_ns in RECORDED:
         assert predictor.predict(batch) == Prediction(duration_ns, Provenance.MEASURED)
         assert [row.duration_ns for row in predictor.explain(batch)] == [duration_ns]
+
+
+def test_adapters_make_another_batch(log: Path) -> None:
+    batch = RECORDED[0][0]._replace(loras=2)
+    with (log / "steps-2.jsonl").open("w") as file:
+        names = ["a"] * len(batch.requests)
+        StepLog(file).write(batch, names, Prediction(5_800, Provenance.MEASURED), 0, 1)
+    predictor = predictor_of(f"replay:{log}", deployment())
+    assert (ns(predictor, batch), ns(predictor, RECORDED[0][0])) == (5_800, 5_000)
 
 
 def test_a_step_recorded_twice_takes_the_median(log: Path) -> None:
@@ -733,7 +804,7 @@ def test_a_log_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 # Learned
 
-LAW_NS = (5e6, 2e3, 1e4, 0.0, 3e4, 1e4, 20.0, 1e6, 0.5, 10.0, 30.0)
+LAW_NS = (5e6, 2e3, 1e4, 0.0, 3e4, 1e4, 20.0, 1e6, 0.5, 10.0, 30.0, 0.0)
 
 
 def law_ns(batch: Batch) -> float:

@@ -133,13 +133,13 @@ def test_batches_are_told_by_the_scheduler_alone() -> None:
 
     prompts = (new_request("a", 100), new_request("b", 40, computed=16, lora=7))
     assert step(scheduled({"a": 60, "b": 24}, prompts)) == Batch(
-        (RequestStep(60, 0, True), RequestStep(24, 16, True)), 91
+        (RequestStep(60, 0, True), RequestStep(24, 16, True)), 91, loras=1
     )
     assert step(scheduled({"a": 40, "b": 1}, cached={"a": (60, 0), "b": (40, 1)})) == Batch(
-        (RequestStep(40, 60, True), RequestStep(1, 40, False)), 51
+        (RequestStep(40, 60, True), RequestStep(1, 40, False)), 51, loras=1
     )
     # Verifies two drafts beside the last token; "b" was preempted and starts over.
     drafts = scheduled({"a": 3, "b": 42}, cached={"a": (100, 1), "b": (0, 2)})
-    assert step(drafts) == Batch((RequestStep(3, 100, False), RequestStep(42, 0, True)), 51)
+    assert step(drafts) == Batch((RequestStep(3, 100, False), RequestStep(42, 0, True)), 51, 1)
     last = scheduled({"a": 1}, cached={"a": (103, 4)}, finished=("b",))
     assert step(last) == Batch((RequestStep(1, 103, False),), 10)

@@ -46,5 +46,6 @@ class Progress:
         for request_id, new in new_tokens.items():
             computed, known = tokens[request_id]
             requests.append(RequestStep(new, computed, computed + 1 < known))
-        loras = {self._lora_ids[name] for name in self._lora_ids.keys() & new_tokens.keys()}
-        return Batch(tuple(requests), padded_tokens(runner, new_tokens, len(loras)))
+        lora_ids = {self._lora_ids[name] for name in self._lora_ids.keys() & new_tokens.keys()}
+        padded = padded_tokens(runner, new_tokens, len(lora_ids))
+        return Batch(tuple(requests), padded, len(lora_ids))

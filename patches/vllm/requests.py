@@ -73,8 +73,9 @@ class Requests:
             is_prefill = request.computed_tokens + 1 < request.known_tokens
             steps.append(RequestStep(new_tokens, request.computed_tokens, is_prefill))
         lora_ids = {self._requests[request_id].lora_id for request_id in steps_of(scheduled)}
-        padded = padded_tokens(runner, scheduled.num_scheduled_tokens, len(lora_ids - {0}))
-        return Batch(tuple(steps), padded)
+        loras = len(lora_ids - {0})
+        padded = padded_tokens(runner, scheduled.num_scheduled_tokens, loras)
+        return Batch(tuple(steps), padded, loras)
 
     def advance(self, scheduled: Any, grammar: Any) -> list[list[int]]:
         """The step has been computed: the new tokens of each request, in the batch's order.

@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 from warpserve.predictors.aiconfigurator.step_table import StepTable, TableCosts
 from warpserve.predictors.composed import Composed
@@ -24,7 +25,7 @@ def python_environment() -> dict[str, str]:
 
 def aiconfigurator(deployment: Deployment) -> Composed:
     """Raises PredictorError for a deployment that there are no tables of."""
-    table = StepTable.from_json(_table_text(deployment))
+    table = StepTable.from_json(_table_text(replace(deployment, drafter=None)))
     for note in table.notes:
         logging.getLogger(__name__).warning("warpserve: aiconfigurator: %s", note)
     return Composed(TableCosts(table))

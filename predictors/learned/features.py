@@ -19,6 +19,7 @@ NAMES = (
     "pairs of prefills",
     "cached tokens of prefills",
     "context of decodes beside prefills",
+    "LoRA adapters",
 )
 
 
@@ -54,4 +55,5 @@ def features(batch: Batch) -> list[float]:
         pairs,
         cached_of_prefills,
         context if has_prefill else 0.0,
+        batch.loras,
     ]
