@@ -986,6 +986,24 @@ def test_the_command_explains_a_step() -> None:
     assert "decode attention" in table.stdout
 
 
+def test_the_command_sweeps_batch_sizes_and_contexts(log: Path, tmp_path: Path) -> None:
+    plot = tmp_path / "sweep.svg"
+    sweep = ("--predictor", f"replay:{log}", "--sweep", "8,4@100,1000", "--plot", str(plot))
+    table = explain(*sweep)
+    assert table.exit_code == 0, table.output
+    rows = [line.split() for line in table.stdout.splitlines()]
+    assert [row for row in rows if row and row[0] in ("4", "8")] == [
+        ["4", "0.005", "0.007"],
+        ["8", "0.006", "0.006*"],
+    ]
+    points = json.loads(explain(*sweep, "--json").stdout)
+    assert [point["requests"] for point in points] == [4, 8, 4, 8]
+    assert points[3]["outside"] == "not among the 4 batches that were recorded"
+    assert plot.read_text().startswith("<?xml")
+    for text in ("", "8", "8@", "0@100", "8@0", "8,@100", "a@b"):
+        assert explain("--sweep", text).exit_code == 2
+
+
 def test_the_command_can_refuse_to_guess(log: Path) -> None:
     known, unknown = (
         explain("--predictor", f"replay:{log}", "--strict", "--decode", groups)
