@@ -10,9 +10,9 @@ from warpserve.bench.cli import bench
 from warpserve.bench.compare.cli import compare_runs
 from warpserve.bench.models.cli import models
 from warpserve.bench.real.cli import import_run
+from warpserve.bench.record import record
 from warpserve.bench.replay import replay
 from warpserve.bench.report.cli import report
-from warpserve.bench.record import record
 from warpserve.bench.serve import serve
 from warpserve.bench.workload.cli import workload
 from warpserve.cuda_shim.api.coverage import cuda_coverage
