@@ -20,6 +20,7 @@ from warpserve.bench.calibration.observations import (
 )
 from warpserve.bench.models import model_named
 from warpserve.bench.real.files import write_run
+from warpserve.bench.real.read import read_run
 from warpserve.bench.real.schema import Deployment as RealDeployment
 from warpserve.bench.real.schema import Request, Run, Source, Workload
 from warpserve.bench.run_folder import RunError
@@ -151,7 +152,13 @@ def recording(tmp_path: Path) -> Path:
     """Steps with gaps between them, which the host fills."""
     folder = tmp_path / "recording"
     (folder / "steps").mkdir(parents=True)
-    (folder / "recording-1.json").write_text("{}")
+    said = {
+        "engine_version": "0.24.0",
+        "gpu": {"name": "NVIDIA H100 80GB HBM3"},
+        "kv_cache": {"blocks": 1_000, "block_tokens": 16},
+    }
+    (folder / "recording-1.json").write_text(json.dumps(said))
+    (folder / "engine.log").write_text("vLLM API server version 0.24.0\n")
     log, now_ns = StepLog.in_folder(folder / "steps"), 0
     for step in range(200):
         count = 1 + step % 20
@@ -192,6 +199,24 @@ def test_the_command_writes_a_predictor(recording: Path, tmp_path: Path) -> None
     batch = Batch((RequestStep(1, 800, False),) * 4, 4)
     calibrated = predictor_of(f"calibrated:{file}", LLAMA)
     assert calibrated.predict(batch).duration_ns == pytest.approx(real_ns(batch), rel=0.01)
+
+
+def test_a_recording_and_its_client_tell_all(recording: Path, tmp_path: Path) -> None:
+    write_run(tmp_path / "client.json", served(ALONE))
+    result = calibrate(str(recording), str(tmp_path / "client.json"), *OPTIONS, "--json")
+    assert result.exit_code == 0, result.output
+    options = parse(json.loads(result.stdout)["spec"]).options
+    assert options.scale == pytest.approx(SCALE, rel=0.01)
+    assert options.host_ns == pytest.approx(HOST_NS, rel=0.05)
+    assert options.request_host_ns == pytest.approx(REQUEST_HOST_NS, rel=0.1)
+
+
+def test_a_recording_is_imported(recording: Path) -> None:
+    run = read_run(recording)
+    assert len(run.steps) == 200
+    assert run.steps[0].start_s == 0
+    assert run.deployment.gpu == "NVIDIA H100 80GB HBM3"
+    assert (run.deployment.engine_version, run.deployment.kv_tokens) == ("0.24.0", 16_000)
 
 
 def test_the_command_reads_what_import_wrote(tmp_path: Path) -> None:

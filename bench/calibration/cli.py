@@ -14,6 +14,7 @@ from rich.table import Table
 from warpserve.bench.calibration import fitting, observations
 from warpserve.bench.calibration.fitting import Errors, Line, Split
 from warpserve.bench.calibration.observations import FirstToken
+from warpserve.bench.real.formats import recording
 from warpserve.bench.real.read import merged, read_run
 from warpserve.bench.run_folder import RunError
 from warpserve.console import console
@@ -28,7 +29,7 @@ from warpserve.predictors.spec import Options, parse, predictor_of
 def calibrate(
     files: Annotated[
         list[Path],
-        typer.Argument(help="the folder of `warpserve record`, or what `warpserve import` reads"),
+        typer.Argument(help="of `warpserve record`, what `warpserve import` reads, or both"),
     ],
     model: Annotated[str, typer.Option(help="a name (`warpserve models`), hub id or folder")],
     gpu: Annotated[str, typer.Option(help="such as h100-sxm (`warpserve gpus`)")],
@@ -82,13 +83,15 @@ class _Calibrated:
     def __init__(self, files: list[Path], predictor: Predictor, most_requests: int) -> None:
         """Raises PredictorError and WarpserveError where the run does not have it."""
         self.source = str(files[0].absolute())
+        run = merged(read_run(files[0]), [read_run(file) for file in files[1:]])
         first_tokens: list[FirstToken] = []
-        if any(files[0].glob("recording-*.json")):
-            found = observations.of_recording(files[0], predictor)
-        else:
-            run = merged(read_run(files[0]), [read_run(file) for file in files[1:]])
-            found = observations.of_tokens(run, predictor)
+        if run.requests:
             first_tokens = observations.of_first_tokens(run, predictor)
+        recorded = next(filter(recording.recognises, files), None)
+        if recorded is not None:
+            found = observations.of_recording(recorded, predictor)
+        else:
+            found = observations.of_tokens(run, predictor)
         self.split: Split = fitting.split(found, most_requests)
         self.most_requests = most_requests
         self.line: Line = fitting.fit_steps(self.split.known)

@@ -14,6 +14,7 @@ from warpserve.bench.real.formats import (
     guidellm,
     inference_perf,
     llmservingsim,
+    recording,
     run_folder,
     server_log,
     sglang_bench,
@@ -40,6 +41,7 @@ class Format(Protocol):
 
 FORMATS: tuple[Format, ...] = (
     run_folder,
+    recording,
     llmservingsim,
     warpserve_run,
     vllm_bench,

@@ -55,7 +55,7 @@ def read(path: Path) -> list[Run]:
             workload=_workload(config),
             requests=tuple(_request(result, origin_s) for result in results),
             series=_samples(folder.metrics, origin_s),
-            steps=tuple(_steps(folder.steps, origin_s)),
+            steps=tuple(steps_of(folder.steps, origin_s)),
         )
     ]
 
@@ -164,13 +164,18 @@ def _sum(values: list[float] | None) -> float | None:
     return None if values is None else sum(values)
 
 
-def _steps(folder: Path, origin_s: float) -> list[Step]:
-    """Of the first worker: all of a replica have the same ones."""
+def steps_of(folder: Path, origin_s: float | None) -> list[Step]:
+    """Of the first worker: all of a replica have the same ones.
+
+    ``origin_s``: on the log's clock; None: where the first step begins.
+    """
     first = min(folder.iterdir(), default=None) if folder.exists() else None
     if first is None:
         return []
-    lines = (record_of(_StepLine, line, str(first)) for line in json_lines_of(first))
-    return [_step(line, origin_s) for line in lines]
+    lines = [record_of(_StepLine, line, str(first)) for line in json_lines_of(first)]
+    if origin_s is None and lines:
+        origin_s = lines[0].start_ns / 1e9
+    return [_step(line, origin_s or 0.0) for line in lines]
 
 
 def _step(line: _StepLine, origin_s: float) -> Step:
