@@ -27,6 +27,7 @@ from warpserve.predictors.predictor import (
     PredictorError,
     Provenance,
 )
+from warpserve.predictors.sampling import Sampling
 
 _CACHED_SIZES = 8192
 _TILES = "tiles of single rows, beside prefills"
@@ -59,10 +60,11 @@ class StepCosts(Protocol):
 
 
 class Composed:
-    """The predictor of any StepCosts."""
+    """The predictor of any StepCosts. ``sampling``: None where it is to be left out."""
 
-    def __init__(self, costs: StepCosts) -> None:
+    def __init__(self, costs: StepCosts, sampling: Sampling | None = None) -> None:
         self._costs = costs
+        self._sampling = sampling
         self._fixed_ns = lru_cache(_CACHED_SIZES)(self._compute_fixed_ns)
 
     def predict(self, batch: Batch) -> Prediction:
@@ -92,7 +94,7 @@ class Composed:
             tiles = OperatorTime("decode attention", costs.tile_ns * sum(contexts), _TILES)
             are_longer = prefills and tiles.duration_ns > _total_ns(alone)
             rows += [tiles] if are_longer else alone
-        return rows + costs.logits(len(batch.requests))
+        return rows + self._of_requests(len(batch.requests))
 
     @property
     def lookups(self) -> Lookups:
@@ -102,7 +104,11 @@ class Composed:
 
     def _compute_fixed_ns(self, tokens: int, requests: int, has_prefill: bool) -> float:
         of_tokens = self._costs.tokens(tokens, has_prefill=has_prefill)
-        return _total_ns(of_tokens) + _total_ns(self._costs.logits(requests))
+        return _total_ns(of_tokens) + _total_ns(self._of_requests(requests))
+
+    def _of_requests(self, requests: int) -> list[OperatorTime]:
+        sampling = [] if self._sampling is None else self._sampling.rows(requests)
+        return self._costs.logits(requests) + sampling
 
 
 def _split(batch: Batch) -> tuple[list[Prefill], list[int]]:

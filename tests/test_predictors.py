@@ -530,6 +530,19 @@ def test_more_work_takes_longer(name: str) -> None:
         assert durations[0] < durations[-1]
 
 
+def test_sampling_looks_at_each_logit() -> None:
+    def sampling_ns(count: int, **changes: Any) -> float:
+        rows = predictor_of("analytic", deployment(**changes)).explain(decodes(count, 100))
+        return sum(row.duration_ns for row in rows if row.name == "sampling")
+
+    logits_bytes = 64 * 128_256 * (2 + 4 + 4)
+    least_ns = logits_bytes / H100.memory_bandwidth_bytes_per_s * 1e9
+    assert least_ns < sampling_ns(64) < 2 * least_ns
+    assert sampling_ns(64) == sampling_ns(64, tensor_parallel=8), "each rank has all logits"
+    assert sampling_ns(64, pipeline_parallel=2, pipeline_rank=0) == 0
+    assert sampling_ns(64, pipeline_parallel=2, pipeline_rank=1) == sampling_ns(64)
+
+
 def test_each_request_costs_what_it_costs() -> None:
     """One long context among short ones costs no less than its share of all long ones."""
     predictor = predictor_of("analytic", deployment())
