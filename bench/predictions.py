@@ -66,7 +66,9 @@ class PredictedSteps(BaseModel):
 
 
 def _lines(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text().splitlines()]
+    """But for a last one that its process did not live to end."""
+    complete, _, _ = file.read_text().rpartition("\n")
+    return [json.loads(line) for line in complete.splitlines()]
 
 
 def _total_ns(steps: list[dict[str, Any]]) -> int:

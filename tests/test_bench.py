@@ -301,7 +301,7 @@ def log_steps(file: Path, *provenances: str) -> None:
 def test_it_is_counted_what_steps_rest_on(tmp_path: Path) -> None:
     log_steps(tmp_path / "steps-1.jsonl", "measured", "extrapolated", "analytic", "extrapolated")
     log_steps(tmp_path / "steps-2.jsonl", "stated", "interpolated")
-    (tmp_path / "steps-3.jsonl").touch()
+    (tmp_path / "steps-3.jsonl").write_text('{"start_ns": 1')
     counted = PredictedSteps.read(tmp_path)
     assert counted.total == 6
     assert (counted.measured, counted.extrapolated, counted.stated) == (1, 2, 1)

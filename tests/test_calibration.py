@@ -34,6 +34,7 @@ from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.predictor import Prediction, PredictorError, Provenance
 from warpserve.predictors.spec import Options, parse, predictor_of, read_spec
 
+REAL_RUNS = Path(__file__).parent / "data" / "real_runs"
 LLAMA = Deployment(model_named("llama-3.1-8b").config(), hardware_of("h100-sxm"), "vllm", "0.24.0")
 PLAIN = predictor_of("analytic", LLAMA)
 SCALE, HOST_NS, REQUEST_HOST_NS = 1.1, 2e6, 5e6
@@ -228,12 +229,27 @@ def test_the_command_reads_what_import_wrote(tmp_path: Path) -> None:
     assert options.request_host_ns == pytest.approx(REQUEST_HOST_NS, rel=0.15)
 
 
+@pytest.mark.parametrize("name", ["vllm.json.gz", "vllm-concurrency.json.gz"])
+def test_batches_are_those_of_an_engine_by_its_clients_times_alone(name: str) -> None:
+    """Of a vLLM whose steps the same predictor has timed: it finds them again."""
+    run = read_run(REAL_RUNS / name)
+    observations = of_tokens(run, PLAIN)
+    assert len(observations) > 20
+    for each in observations:
+        assert each.predicted_ns == pytest.approx(each.measured_ns, rel=0.005)
+    for first in of_first_tokens(run, PLAIN):
+        assert first.predicted_ns == pytest.approx(first.measured_ns, rel=0.005)
+
+
 def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     write_run(tmp_path / "real.json", served(TOGETHER).model_copy(update={"requests": ()}))
+    of_two = RealDeployment(tensor_parallel=2)
+    write_run(tmp_path / "tp2.json", served(ALONE).model_copy(update={"deployment": of_two}))
     for arguments, said in (
         ((str(tmp_path / "real.json"), *OPTIONS), "no completed requests"),
         ((str(tmp_path / "absent"), *OPTIONS), "does not exist"),
         ((str(tmp_path), *OPTIONS[:-1], "analytic:scale=2"), "are what is to be found"),
+        ((str(tmp_path / "tp2.json"), *OPTIONS), "the run says tensor_parallel 2, and not 1"),
     ):
         result = calibrate(*arguments)
         assert result.exit_code == 2

@@ -16,12 +16,13 @@ from warpserve.bench.calibration.fitting import Errors, Line, Split
 from warpserve.bench.calibration.observations import FirstToken
 from warpserve.bench.real.formats import recording
 from warpserve.bench.real.read import merged, read_run
+from warpserve.bench.real.schema import Run
 from warpserve.bench.run_folder import RunError
 from warpserve.console import console
 from warpserve.errors import WarpserveError
 from warpserve.predictors.asked import asked_deployment
 from warpserve.predictors.calibration import Calibration
-from warpserve.predictors.deployment import KV_CACHE_TYPES
+from warpserve.predictors.deployment import KV_CACHE_TYPES, Deployment
 from warpserve.predictors.predictor import Predictor, PredictorError
 from warpserve.predictors.spec import Options, parse, predictor_of
 
@@ -63,7 +64,9 @@ def calibrate(
         deployment = asked_deployment(
             model, gpu, engine, tp=tp, pp=pp, dp=dp, ep=ep, weights=weights, kv_cache=kv_cache
         )
-        found = _Calibrated(files, predictor_of(predictor, deployment), concurrency)
+        run = merged(read_run(files[0]), [read_run(file) for file in files[1:]])
+        _check_layout(run, deployment)
+        found = _Calibrated(files, run, predictor_of(predictor, deployment), concurrency)
     except (PredictorError, WarpserveError) as error:
         typer.echo(f"warpserve: {error}", err=True)
         raise typer.Exit(2) from None
@@ -77,13 +80,22 @@ def calibrate(
         found.show(calibration)
 
 
+def _check_layout(run: Run, deployment: Deployment) -> None:
+    """What the run says of itself goes before what is said of it. Raises RunError."""
+    for name, option in (("tensor_parallel", "--tp"), ("pipeline_parallel", "--pp")):
+        found, said = getattr(run.deployment, name), getattr(deployment, name)
+        if found not in (None, said):
+            raise RunError(f"the run says {name} {found}, and not {said}: say {option} {found}")
+
+
 class _Calibrated:
     """The numbers, and what they were found from."""
 
-    def __init__(self, files: list[Path], predictor: Predictor, most_requests: int) -> None:
-        """Raises PredictorError and WarpserveError where the run does not have it."""
+    def __init__(
+        self, files: list[Path], run: Run, predictor: Predictor, most_requests: int
+    ) -> None:
+        """Raises PredictorError and RunError where the run does not have it."""
         self.source = str(files[0].absolute())
-        run = merged(read_run(files[0]), [read_run(file) for file in files[1:]])
         first_tokens: list[FirstToken] = []
         if run.requests:
             first_tokens = observations.of_first_tokens(run, predictor)

@@ -17,7 +17,7 @@ from warpserve.cli import app
 from warpserve.predictors.replay import recorded_steps
 from warpserve.predictors.spec import parse
 
-PREDICTOR = "analytic:scale=1.2,host=1ms"
+PREDICTOR = "analytic:scale=1.2,host=1ms,request_host=7ms"
 
 
 @pytest.fixture(scope="module")
@@ -26,16 +26,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recorded")
     engine, port = vllm_bin(), free_port()
     bench = (
-        "bench", "serve", "--model", MODEL, "--port", port, "--dataset-name", "random",
-        "--random-input-len", 3_000, "--random-output-len", 20, "--num-prompts", 12,
-        "--request-rate", 20, "--ignore-eos",
+        engine / "vllm", "bench", "serve", "--model", MODEL, "--port", port, "--ignore-eos",
+        "--dataset-name", "random", "--random-input-len", 3_000, "--random-output-len", 20,
+    )  # fmt: skip
+    together = ("--num-prompts", 12, "--request-rate", 20)
+    alone = (
+        "--num-prompts", 4, "--max-concurrency", 1, "--save-result", "--save-detailed",
+        "--result-filename", folder / "alone.json",
     )  # fmt: skip
     serve = ("serve", MODEL, "--host", "127.0.0.1", "--port", port)
     record = (sys.executable, "-m", "warpserve", "record", "--out", folder / "recording", "--")
     plan = {
         "server": [str(word) for word in (*record, engine / "vllm", *serve)],
         "ready": f"http://127.0.0.1:{port}/health",
-        "clients": {"client": [str(word) for word in (engine / "vllm", *bench)]},
+        "clients": {
+            "together": [str(word) for word in (*bench, *together)],
+            "alone": [str(word) for word in (*bench, *alone)],
+        },
         "logs": str(folder),
     }
     (folder / "plan.json").write_text(json.dumps(plan))
@@ -47,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             limit_s=LIMIT_S,
         )
     assert outcome.exit_code == 0, outcome.stderr
-    assert json.loads(outcome.stdout) == {"client": 0, "server": 0}
+    assert json.loads(outcome.stdout) == {"together": 0, "alone": 0, "server": 0}
     return folder
 
 
@@ -77,11 +84,13 @@ def test_what_was_recorded_is_for_predictors_and_benchmarks(folder: Path) -> Non
 
 
 def test_calibrating_to_a_recording_finds_what_was_said(folder: Path) -> None:
-    command = ("calibrate", str(folder / "recording"), "--model=llama-3.1-8b", "--gpu=h100-sxm")
-    found = CliRunner().invoke(app, [*command, "--predictor=analytic", "--json"])
+    files = (str(folder / "recording"), str(folder / "alone.json"))
+    options = ("--model=llama-3.1-8b", "--gpu=h100-sxm", "--predictor=analytic", "--json")
+    found = CliRunner().invoke(app, ["calibrate", *files, *options])
     assert found.exit_code == 0, found.output
     said = json.loads(found.stdout)
-    options = parse(said["spec"]).options
-    assert options.scale == pytest.approx(1.2, rel=0.01)
-    assert options.host_ns == pytest.approx(1_000_000, rel=0.1)
+    scale, host_ns, request_host_ns, _ = parse(said["spec"]).options
+    assert scale == pytest.approx(1.2, rel=0.01)
+    assert host_ns == pytest.approx(1_000_000, rel=0.1)
+    assert request_host_ns == pytest.approx(7_000_000, rel=0.01)
     assert said["held_out_worst"] < 0.02
