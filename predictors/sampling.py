@@ -1,4 +1,4 @@
-"""What sampling takes after the last layer: a lower bound, as the batch does not say how it is done.
+"""What sampling takes after the last layer: a lower bound, as batches do not say how it is done.
 
 vLLM turns all logits to 32 bits and looks at each for the largest: greedy sampling. A temperature
 takes some passes more, and the likeliest k or p need a sorted vocabulary, which takes several times

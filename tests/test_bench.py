@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from warpserve.bench import clients
 from warpserve.bench.cli import split_arguments
 from warpserve.bench.config import ConfigError, EngineConfig, RunConfig
+from warpserve.bench.engine import RunningEngine
 from warpserve.bench.experiment import planned_of
 from warpserve.bench.host_cost import HostMeter, ProcessCost
 from warpserve.bench.kv_cache import kv_tokens_of_file
@@ -35,6 +36,7 @@ from warpserve.bench.servers import vllm_serve
 from warpserve.bench.summary import Serving, Spread, Summary, summarise
 from warpserve.bench.workload import Planned, Request
 from warpserve.cli import app
+from warpserve.timekeeper.control import Exited
 from warpserve.timekeeper.state import SessionState
 
 RUN = {"model": "llama-3.1-8b", "gpu": "h100-sxm:1", "predictor": "constant:10ms"}
@@ -450,3 +452,13 @@ def test_what_the_stock_client_can_t_send_ours_does(said: dict[str, Any], missin
 def test_ours_sends_anything_that_it_is_asked_to() -> None:
     config = RunConfig.read(None, **RUN, client="own")
     assert not clients.sends_as_stock(config, planned_of(config))
+
+
+def test_an_engine_that_a_predictor_ended_says_why(tmp_path: Path) -> None:
+    log = tmp_path / "engine.log"
+    said = "warpserve.predictors.predictor.PredictorError: strict: a step is extrapolated: too long"
+    log.write_text(f"INFO ready\n(EngineCore pid=7) ERROR [core.py:1233] {said}\nEngine died\n")
+    session: Any = SimpleNamespace(wait_exited=lambda _limit_s: Exited(7, 1))
+    engine = RunningEngine(session, {}, 7, log)
+    with pytest.raises(RunError, match=r"exit code 1\): strict: a step is extrapolated: too long"):
+        engine.wait(1.0)
