@@ -69,6 +69,9 @@ Where it is worse, and why:
 - Qwen3-235B (vLLM 0.12) takes 51 to 59 ms whatever the load, 10 to 20 more than its kernels. A step
   of max(GPU, host) instead of their sum was tried for all cells, and is worse: a median of 7.1 %
   instead of 4.3 % after the fit, a worst of 29 % instead of 22 %.
+- gpt-oss: what is missing at 8,192 input tokens comes to 25 to 30 ms for each step with a prefill,
+  and at 1,024 to about 20, at any concurrency, while decodes alone are right within 7 %. Nothing in
+  the tables or the points says why.
 - Concurrencies of up to 8 can hardly tell scale from host, and know nothing of what grows with
   concurrency: the fit makes some cells worse at high concurrency than no fit.
 - The estimate is no engine: how prefills of several requests meet in a step is left out, and more
