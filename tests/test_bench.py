@@ -268,7 +268,8 @@ def test_every_request_is_accounted_for_by_what_became_of_it() -> None:
     ]
     planned = [Planned(Request(100, 3), 0.0)] * len(errors)
     state = SessionState.model_construct(host_ns=1, virtual_ns=1, advances=1, warnings={})
-    summary = summarise(planned, requests, state, Serving(wall_s=1, steps=4, processes=[]))
+    steps = PredictedSteps.read(Path("no steps"))
+    summary = summarise(planned, requests, steps, state, Serving(wall_s=1, steps=4, processes=[]))
     assert (summary.completed, summary.rejected, summary.failed) == (2, 2, 2)
     assert summary.sent == 6 == summary.completed + summary.rejected + summary.failed
     assert (summary.not_sent, summary.truncated) == (1, 1)
