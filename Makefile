@@ -13,13 +13,15 @@ BUILD_TOOLS := 'scikit-build-core>=0.11,<2' 'nanobind>=2.4,<4' ninja
 SANITIZERS := tsan asan
 ENGINES := vllm==0.24.0 sglang==0.5.23
 
-.PHONY: demo test engines lint test-native test-python bench clean tools
+.PHONY: demo test engines lint test-native test-python bench accuracy matrix clean tools
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    the real vLLM on a GPU that is not there"
 	@echo "make test    the tests"
 	@echo "make bench   the benchmarks"
+	@echo "make accuracy  real runs, replayed"
+	@echo "make matrix  the tests of the engine on each version of vLLM"
 
 demo: $(VENV)/installed
 	$(BIN)/warpserve engine install vllm==0.24.0
@@ -49,6 +51,15 @@ engines: $(VENV)/installed
 bench: $(VENV)/installed engines
 	$(CONFIGURE) release >/dev/null && cmake --build --preset release -j $(JOBS)
 	$(BIN)/python -m tests.benchmarks
+
+# Of public real runs, replayed: docs/results/accuracy.md.
+accuracy: $(VENV)/installed
+	$(BIN)/warpserve engine install vllm==0.19.0
+	$(BIN)/python -m tests.benchmarks.accuracy
+
+# Installs the versions that are missing: some 9 GB and half an hour each.
+matrix: $(VENV)/installed
+	$(BIN)/python -m tests.engine.matrix
 
 clean:
 	rm -rf $(VENV) build

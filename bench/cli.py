@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -15,10 +14,12 @@ from warpserve.bench.clients import result_table
 from warpserve.bench.config import RunConfig
 from warpserve.bench.experiment import run_experiment
 from warpserve.bench.kv_cache import kv_tokens_of_file
-from warpserve.bench.run_folder import RunFolder
+from warpserve.bench.predictions import PredictedSteps
+from warpserve.bench.run_folder import RunFolder, dated_folder
 from warpserve.bench.summary import Serving, Spread, Summary
 from warpserve.console import console
 from warpserve.errors import WarpserveError
+from warpserve.predictors.predictor import Provenance
 from warpserve.timekeeper.options import Clock
 
 
@@ -41,10 +42,26 @@ def bench(
     predictor: Annotated[
         str | None, typer.Option(help="how long steps take, such as constant:10ms")
     ] = None,
-    workload: Annotated[str | None, typer.Option(help="sharegpt, or a CSV of lengths")] = None,
+    strict: Annotated[
+        bool | None,
+        typer.Option("--strict/--no-strict", help="an extrapolated step is an error [no]"),
+    ] = None,
+    workload: Annotated[
+        str | None, typer.Option(help="a name or a file (`warpserve workload`) [sharegpt]")
+    ] = None,
+    arrival: Annotated[
+        str | None,
+        typer.Option(help="poisson, gamma:0.5, closed:8, trace, … (docs/workloads.md) [poisson]"),
+    ] = None,
     rate: Annotated[float | None, typer.Option(help="requests a second, or inf [4]")] = None,
+    rate_scale: Annotated[
+        float | None, typer.Option(help="how many times as fast recorded arrivals come [1]")
+    ] = None,
     max_concurrency: Annotated[int | None, typer.Option(help="requests under way [any]")] = None,
     num_requests: Annotated[int | None, typer.Option(help="[200]")] = None,
+    client: Annotated[
+        str | None, typer.Option(help="stock (vllm bench serve) or own [stock where it can]")
+    ] = None,
     fast: Annotated[
         bool | None,
         typer.Option(
@@ -72,7 +89,7 @@ def bench(
 ) -> None:
     """Run an engine on virtual GPUs under a workload, and leave a folder with all about it."""
     run, engine_flags = split_arguments(arguments or [])
-    folder = out or Path("runs") / datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    folder = out or dated_folder()
     try:
         config = RunConfig.read(
             run,
@@ -81,10 +98,14 @@ def bench(
             model=model,
             gpu=gpu,
             predictor=predictor,
+            strict=strict,
             workload=workload,
+            arrival=arrival,
             rate=rate,
+            rate_scale=rate_scale,
             max_concurrency=max_concurrency,
             num_requests=num_requests,
+            client=client,
             fast=fast,
             kv_tokens=None if kv_from is None else kv_tokens_of_file(kv_from),
             acceptance=acceptance,
@@ -101,8 +122,13 @@ def bench(
     typer.echo(result_table(RunFolder(folder).client_log.read_text(errors="replace")), nl=False)
     console().print(_table(summary))
     console().print(_host_table(summary.host.serving))
+    console().print(_predicted_table(summary.predicted_steps))
+    if warning := summary.predicted_steps.warning:
+        typer.echo(f"warpserve: warning: {warning}", err=True)
     console().print(_speed(summary, folder), soft_wrap=True)
-    if summary.failed or summary.completed != summary.sent:
+    for reason, count in summary.reasons.items():
+        typer.echo(f"warpserve: {count} x {reason}", err=True)
+    if summary.completed != summary.sent + summary.not_sent:
         raise typer.Exit(1)
 
 
@@ -134,10 +160,25 @@ def _host_table(serving: Serving) -> Table:
     return table
 
 
+def _predicted_table(steps: PredictedSteps) -> Table:
+    table = Table("steps", box=box.SIMPLE_HEAD)
+    names = [each.value for each in Provenance if getattr(steps, each.value)]
+    for name in (*names, "of time extrapolated", "lookups: hits", "misses"):
+        table.add_column(name, justify="right")
+    table.add_row(
+        f"{steps.total:,}",
+        *(f"{getattr(steps, name):,}" for name in names),
+        f"{steps.extrapolated_time_share:.2%}",
+        f"{steps.lookup_hits:,}",
+        f"{steps.lookup_misses:,}",
+    )
+    return table
+
+
 def _speed(summary: Summary, folder: Path) -> str:
     host, serving = summary.host, summary.host.serving
     return (
-        f"{summary.completed} of {summary.sent} requests completed, {summary.failed} failed; "
+        f"{summary.counts}; "
         f"{host.virtual_s:.1f} s of virtual time in {host.wall_s:.1f} s "
         f"({host.virtual_s / host.wall_s:.1f}x, start-up included); {serving.steps} steps in "
         f"{serving.wall_s:.1f} s ({serving.wall_s * 1e3 / max(1, serving.steps):.2f} ms a step); "

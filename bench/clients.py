@@ -1,26 +1,73 @@
-"""Benchmark clients: the engine's own, as its users start it, and the light one."""
+"""Benchmark clients: the engine's own, as its users start it, and ours."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import warpserve
-from warpserve.bench.config import RunConfig
+from warpserve.bench.config import ConfigError, RunConfig
 from warpserve.bench.engine import EngineLaunch
 from warpserve.bench.run_folder import RunFolder
 from warpserve.bench.steps import REQUEST_PREFIX
+from warpserve.bench.workload.arrivals import Arrival, Ramp
+from warpserve.bench.workload.plan import Planned
+from warpserve.bench.workload.prompts import write_prompts
 
-_FAST_CLIENT = Path(warpserve.__file__).parent / "bench" / "fast" / "client.py"
+_OWN_CLIENT = Path(warpserve.__file__).parent / "bench" / "client" / "main.py"
 _TABLE_TITLE = "============ Serving Benchmark Result ============"
 _READY_LIMIT_S = 3_600  # of virtual time, in which a server starts up in seconds
 
 
-def command_of(config: RunConfig, launch: EngineLaunch, folder: RunFolder) -> list[str]:
-    """The client that the experiment asks for, over the prompts of the folder."""
-    command = (_fast_client if config.fast else _vllm_bench_serve)(config, launch, folder)
-    if config.max_concurrency is not None:
-        command += ["--max-concurrency", str(config.max_concurrency)]
-    return command
+def sends_as_stock(config: RunConfig, planned: Sequence[Planned]) -> bool:
+    """Whether requests are sent as ``vllm bench serve`` sends them: by itself, or for ``fast`` by
+    ours, at the same instants.
+
+    Raises ConfigError where the stock client is asked for what it can't do.
+    """
+    missing = _stock_lacks(config.arrivals, planned)
+    if config.client == "stock" and missing:
+        raise ConfigError(f"client: vllm bench serve has no {missing}: say own")
+    return config.client != "own" and missing is None
+
+
+def prepare_client(
+    config: RunConfig,
+    planned: Sequence[Planned],
+    launch: EngineLaunch,
+    folder: RunFolder,
+    *,
+    as_stock: bool,
+) -> list[str]:
+    """The command of the client that the experiment asks for; what it sends is in the folder.
+
+    ``as_stock``: ``sends_as_stock`` of it. Raises WorkloadError.
+    """
+    tokenizer = launch.model.tokenizer()
+    write_prompts(folder.prompts, planned, tokenizer, config.seed, as_text=as_stock)
+    if as_stock and not config.fast:
+        return _vllm_bench_serve(config, launch, folder)
+    return _own_client(config, launch, folder, as_stock=as_stock)
+
+
+def _stock_lacks(arrival: Arrival, planned: Sequence[Planned]) -> str | None:
+    """What of a workload ``vllm bench serve`` has no option for; None: nothing."""
+    if arrival.kind in ("trace", "uniform", "normal"):
+        return f"{arrival.kind} arrivals"
+    if arrival.ramp is not None and not _is_stock_ramp(arrival.ramp):
+        return "such ramp (it has whole rates, upwards, from request to request)"
+    requests = [entry.request for entry in planned]
+    if any(request.session is not None for request in requests):
+        return "sessions"
+    if any(request.prompt_token_ids or request.output_token_ids for request in requests):
+        return "token ids"
+    return None
+
+
+def _is_stock_ramp(ramp: Ramp) -> bool:
+    rates = (ramp.start, ramp.end)
+    is_whole = all(rate == int(rate) for rate in rates)
+    return ramp.over_s is None and is_whole and ramp.start <= ramp.end
 
 
 def _vllm_bench_serve(config: RunConfig, launch: EngineLaunch, folder: RunFolder) -> list[str]:
@@ -36,7 +83,7 @@ def _vllm_bench_serve(config: RunConfig, launch: EngineLaunch, folder: RunFolder
         "--skip-chat-template",
         "--disable-shuffle",
         "--num-prompts", str(config.num_requests),
-        "--request-rate", str(config.rate),
+        *_stock_arrivals(config),
         "--seed", str(config.seed),
         "--ignore-eos",
         "--request-id-prefix", REQUEST_PREFIX,
@@ -48,20 +95,41 @@ def _vllm_bench_serve(config: RunConfig, launch: EngineLaunch, folder: RunFolder
         "--save-detailed",
         "--result-dir", str(folder.path),
         "--result-filename", folder.client_result.name,
+        *_concurrency(config),
     ]  # fmt: skip
 
 
-def _fast_client(config: RunConfig, launch: EngineLaunch, folder: RunFolder) -> list[str]:
+def _stock_arrivals(config: RunConfig) -> list[str]:
+    arrival = config.arrivals
+    if arrival.ramp is not None:
+        return [
+            "--ramp-up-strategy", arrival.ramp.shape,
+            "--ramp-up-start-rps", str(int(arrival.ramp.start)),
+            "--ramp-up-end-rps", str(int(arrival.ramp.end)),
+        ]  # fmt: skip
+    rate = ["--request-rate", str(config.rate or "inf")]
+    if arrival.burstiness in (None, 1.0):
+        return rate
+    return [*rate, "--burstiness", str(arrival.burstiness)]
+
+
+def _own_client(
+    config: RunConfig, launch: EngineLaunch, folder: RunFolder, *, as_stock: bool
+) -> list[str]:
     return [
-        str(launch.bin / "python"), str(_FAST_CLIENT),
-        "--url", f"{launch.url}/v1/completions",
+        str(launch.bin / "python"), str(_OWN_CLIENT),
+        "--url", launch.url,
         "--model", launch.model.reference,
-        "--prompts", str(folder.prompts),
-        "--rate", str(config.rate),
-        "--seed", str(config.seed),
-        "--steps", str(folder.steps),
+        "--requests", str(folder.prompts),
         "--out", str(folder.client_result),
+        *(["--steps", str(folder.steps)] if config.fast else []),
+        *(["--as-stock"] if as_stock else []),
+        *_concurrency(config),
     ]  # fmt: skip
+
+
+def _concurrency(config: RunConfig) -> list[str]:
+    return [] if config.concurrency is None else ["--max-concurrency", str(config.concurrency)]
 
 
 def result_table(log: str) -> str:

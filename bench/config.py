@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from warpserve.bench.workload.arrivals import Arrival
+from warpserve.bench.workload.request import WorkloadError
 from warpserve.errors import WarpserveError
 from warpserve.timekeeper.options import Clock
+
+_RATE = 4.0  # requests a second
 
 
 class ConfigError(WarpserveError):
@@ -27,6 +31,8 @@ class EngineConfig(BaseModel):
     model: str
     gpu: str
     predictor: str
+    strict: bool = False
+    """A step that the predictor extrapolates is an error."""
     acceptance: str | None = None
     """Of drafted tokens: a rate for each position."""
     ghost_ranks: bool = True
@@ -60,10 +66,16 @@ class RunConfig(EngineConfig):
     """One experiment: an engine on virtual GPUs, a client, a workload."""
 
     workload: str = "sharegpt"
-    rate: Annotated[float, Field(gt=0)] = 4.0
-    """Requests a second, as a Poisson process; infinity: all at once."""
+    arrival: str = "poisson"
+    """When requests come: ``warpserve.bench.workload.arrivals.Arrival``."""
+    rate: Annotated[float, Field(gt=0)] | None = None
+    """Requests a second, where arrivals have one (4 unless said); infinity: all at once."""
+    rate_scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    """How many times as fast recorded arrivals come."""
     max_concurrency: Annotated[int, Field(ge=1)] | None = None
     num_requests: Annotated[int, Field(ge=1)] = 200
+    client: Literal["stock", "own"] | None = None
+    """Who sends; None: the engine's own client where it can."""
     fast: bool = False
     """Without streaming: the engine's step log tells when tokens came."""
     metrics_interval_s: Annotated[float, Field(gt=0)] = 1.0
@@ -80,6 +92,40 @@ class RunConfig(EngineConfig):
         return cls.of(
             **written | {name: value for name, value in said.items() if value is not None}
         )
+
+    @property
+    def arrivals(self) -> Arrival:
+        return Arrival.parse(self.arrival)
+
+    @property
+    def concurrency(self) -> int | None:
+        """How many requests may be under way; None: any number."""
+        if self.arrivals.kind == "closed":
+            return int(self.arrivals.number or 0)
+        return self.max_concurrency
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_a_rate(cls, values: dict[str, object]) -> dict[str, object]:
+        try:
+            arrival = Arrival.parse(str(values.get("arrival", "poisson")))
+        except WorkloadError as error:
+            raise ValueError(str(error)) from None
+        if values.get("rate") is None and arrival.has_rate:
+            return values | {"rate": _RATE}
+        return values
+
+    @model_validator(mode="after")
+    def _arrivals_agree(self) -> Self:
+        kind = self.arrivals.kind
+        if self.rate is not None and not self.arrivals.has_rate:
+            scale = " (--rate-scale makes it faster)" if kind == "trace" else ""
+            raise ValueError(f"rate: the arrival {kind} has times of its own{scale}")
+        if self.rate_scale != 1 and kind != "trace":
+            raise ValueError(f"rate_scale: is for the arrival trace, not {kind}")
+        if kind == "closed" and self.max_concurrency is not None:
+            raise ValueError("max_concurrency: the arrival closed says it already")
+        return self
 
     @model_validator(mode="after")
     def _can_be_fast(self) -> Self:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,13 @@ from warpserve.timekeeper.control import Exited
 from warpserve.timekeeper.launcher import RunningSession
 from warpserve.timekeeper.options import SessionOptions
 
+_PREDICTOR_ERROR = re.compile(r"\bPredictorError: (.+)")
 _STOP_LIMIT_S = 60.0  # of host time, for an engine to end in order
+_POLITE = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)  # asks a process to end
+
+
+class EngineEnded(RunError):
+    """A server ended that nobody had asked to."""
 
 
 class EngineLaunch:
@@ -66,6 +73,7 @@ class EngineLaunch:
         return MemberOptions(
             gpu=self._config.gpu,
             predictor=self._config.predictor,
+            strict=self._config.strict,
             acceptance=self._config.acceptance,
             ghost_ranks=self._config.ghost_ranks,
             step_log=steps,
@@ -89,19 +97,35 @@ class RunningEngine:
     def wait(self, limit_s: float | None) -> Exited | None:
         """The next end of another member within ``limit_s`` of host time; None where there is none.
 
-        Raises RunError where the engine ends before it.
+        Raises EngineEnded where the engine ends before it.
         """
         exited = self.session.wait_exited(limit_s)
         if exited is not None and exited.pid == self.pid:
-            where = f": see {self.log}" if self.log else ""
-            raise RunError(f"the engine ended in mid-run (exit code {exited.exit_code}){where}")
+            where = f"{_reason(self.log)}: see {self.log}" if self.log else ""
+            code = f"exit code {exited.exit_code}"
+            raise EngineEnded(f"the engine ended in mid-run ({code}){self.killed()}{where}")
         return exited
+
+    def killed(self) -> str:
+        """Which other processes of the session a signal has ended so far, as part of a message."""
+        named = [
+            f"{member.name} (process {member.id}) was killed by signal {member.signal}"
+            for member in self.session.state().killed
+            if member.signal not in _POLITE and member.id != self.pid
+        ]
+        return "".join(f", {one}" for one in named)
 
     def stop(self) -> None:
         """Asks it to end, and waits for a minute at most."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGTERM)
         self.session.wait_exited(_STOP_LIMIT_S)
+
+
+def _reason(log: Path) -> str:
+    """The error of a predictor that an engine ended with, after a colon; empty for any other."""
+    found = _PREDICTOR_ERROR.search(log.read_text(errors="replace"))
+    return f": {found[1]}" if found else ""
 
 
 def _bin_of(config: EngineConfig) -> Path:

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from pathlib import Path
+from typing import NamedTuple
 
 import yaml
 
 from warpserve.bench import clients, results
 from warpserve.bench.config import RunConfig
-from warpserve.bench.engine import EngineLaunch, RunningEngine
+from warpserve.bench.engine import EngineEnded, EngineLaunch, RunningEngine
 from warpserve.bench.environment import describe_environment
 from warpserve.bench.host_cost import HostMeter
 from warpserve.bench.kv_cache import kv_tokens
+from warpserve.bench.models import model_named
+from warpserve.bench.predictions import PredictedSteps
 from warpserve.bench.report.page import write_report
 from warpserve.bench.report.trace import write_trace
 from warpserve.bench.run_folder import RunError, RunFolder
 from warpserve.bench.summary import Serving, Summary, summarise
-from warpserve.bench.workload.lengths import lengths_of
-from warpserve.bench.workload.prompts import write_prompts
+from warpserve.bench.workload import Planned, plan, requests_of
 from warpserve.timekeeper.state import SessionState
 
 _SCRAPER = Path(__file__).with_name("scrape.py")
 _LOOK_S = 0.25  # of host time, between looks at the processes and at the steps
+_CLIENT_LIMIT_S = 30.0  # of host time, for a client that has lost its server
 
 
 def run_experiment(config: RunConfig, out: Path) -> Summary:
@@ -31,53 +36,129 @@ def run_experiment(config: RunConfig, out: Path) -> Summary:
     Raises WarpserveError: before anything has started, where the description asks for what is not
     there; RunError afterwards, with the folder kept.
     """
-    lengths = lengths_of(config.workload, config.num_requests)
+    planned = planned_of(config)
+    as_stock = clients.sends_as_stock(config, planned)
     launch = EngineLaunch(config)
     folder = RunFolder.create(out)
-    write_prompts(folder.prompts, lengths, launch.model.tokenizer(), config.seed)
-    client = clients.command_of(config, launch, folder)
+    client = clients.prepare_client(config, planned, launch, folder, as_stock=as_stock)
     folder.config.write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
     describe_environment(folder, launch.bin / "python", [launch.command, client])
-    state, serving = _run(config, launch, client, folder)
+    ran = _run(config, launch, client, folder)
+    if ran.failure is not None and not folder.client_result.exists():
+        raise RunError(ran.failure)
+    summary = _collect(config, planned, folder, ran)
+    if ran.failure is not None:
+        raise RunError(f"{ran.failure}; {summary.completed} of {summary.sent} requests were done")
+    if summary.failed and ran.killed:
+        raise RunError(f"{summary.failed} requests failed{ran.killed}: see {folder.engine_log}")
+    return summary
+
+
+def _collect(config: RunConfig, planned: list[Planned], folder: RunFolder, ran: _Ran) -> Summary:
+    """Writes what was measured."""
     requests = _read_results(config, folder)
     results.write_requests(folder.requests, requests)
-    summary = summarise(config, requests, state, serving)
+    predicted_steps = PredictedSteps.read(folder.steps)
+    summary = summarise(planned, requests, predicted_steps, ran.state, ran.serving)
     folder.summary.write_text(summary.model_dump_json(indent=2) + "\n")
     write_report(folder, config, requests, summary)
     write_trace(folder, requests)
     return summary
 
 
+def planned_of(config: RunConfig) -> list[Planned]:
+    """The requests of an experiment and their times. Raises WorkloadError, UnknownModel."""
+    tokenizer = model_named(config.model).tokenizer()
+    requests = requests_of(config.workload, config.num_requests, config.seed, tokenizer)
+    return plan(
+        requests,
+        config.arrivals,
+        rate=config.rate,
+        rate_scale=config.rate_scale,
+        seed=config.seed,
+    )
+
+
+class _Ran(NamedTuple):
+    state: SessionState
+    serving: Serving
+    failure: str | None
+    """Who ended before the time, if anybody did."""
+    killed: str
+    """Which processes a signal has ended before the session did, as a part of a message."""
+
+
 def _run(
     config: RunConfig, launch: EngineLaunch, client_command: list[str], folder: RunFolder
-) -> tuple[SessionState, Serving]:
+) -> _Ran:
     with launch.started(folder.engine_log, folder.steps) as engine:
-        client = engine.spawn(client_command, folder.client_log)
+        ends = _Ends(engine, engine.spawn(client_command, folder.client_log), folder)
         engine.spawn(_scraper(config, launch, folder), folder.path / "scraper.log")
-        client_code, serving = _watch(engine, client, folder)
-        engine.stop()
+        serving = _watch(engine, ends, folder)
+        killed = engine.killed()
+        if ends.has_server:
+            engine.stop()
         state = engine.session.end()
-    if client_code != 0:
-        raise RunError(f"the client failed (exit code {client_code}): see {folder.client_log}")
     if state is None:
         raise RunError("the Timekeeper died")
-    _check_kv_cache(config, folder)
-    return state, serving
+    if ends.failure is None:
+        _check_kv_cache(config, folder)
+    return _Ran(state, serving, ends.failure, killed)
 
 
-def _watch(engine: RunningEngine, client: int, folder: RunFolder) -> tuple[int, Serving]:
-    """The client's exit code, and what was spent from the first step to that exit."""
+class _Ends:
+    """Who ends first, the server or its client."""
+
+    def __init__(self, engine: RunningEngine, client: int, folder: RunFolder) -> None:
+        self.client = client
+        self.has_server = True
+        self.failure: str | None = None
+        self._engine = engine
+        self._folder = folder
+        self._give_up_s = math.inf
+
+    def wait(self) -> bool:
+        """For a while. Whether it is over: a client that has lost its server may still tell what
+        it has measured.
+        """
+        try:
+            exited = self._engine.wait(_LOOK_S)
+        except EngineEnded as error:
+            self.has_server = False
+            self.failure = str(error)
+            if not _has_begun(self._folder):
+                return True
+            self._give_up_s = time.monotonic() + _CLIENT_LIMIT_S
+            return False
+        if exited is None or exited.pid != self.client:
+            return time.monotonic() > self._give_up_s
+        if exited.exit_code != 0 and self.failure is None:
+            log = self._folder.client_log
+            self.failure = f"the client failed (exit code {exited.exit_code}): see {log}"
+        return True
+
+
+def _watch(engine: RunningEngine, ends: _Ends, folder: RunFolder) -> Serving:
+    """Returns when the client has ended: what was spent from the first step on."""
     meter = HostMeter(engine.session.timekeeper_pid)
     has_begun = False
-    while (exited := engine.wait(_LOOK_S)) is None or exited.pid != client:
-        has_begun = has_begun or any(file.stat().st_size for file in folder.steps.iterdir())
+    while not ends.wait():
+        has_begun = has_begun or _has_begun(folder)
         if has_begun:
             meter.look()
         else:
             meter.begin()
-    names = {engine.session.timekeeper_pid: "Timekeeper", engine.pid: "server", client: "client"}
-    serving = Serving(wall_s=meter.wall_s, steps=_steps(folder), processes=meter.costs(names))
-    return exited.exit_code, serving
+    names = {
+        engine.session.timekeeper_pid: "Timekeeper",
+        engine.pid: "server",
+        ends.client: "client",
+    }
+    return Serving(wall_s=meter.wall_s, steps=_steps(folder), processes=meter.costs(names))
+
+
+def _has_begun(folder: RunFolder) -> bool:
+    """Whether the engine has taken a step."""
+    return any(file.stat().st_size for file in folder.steps.iterdir())
 
 
 def _steps(folder: RunFolder) -> int:

@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
+from enum import Enum
+from http import HTTPStatus
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from warpserve.bench.client.requests import NOT_SENT
 from warpserve.bench.run_folder import RunError
 from warpserve.bench.steps import StepLog, index_of
 
 _OF_VLLM = ("start_times", "input_lens", "output_lens", "ttfts", "itls", "errors")
 _OF_FAST = ("start_times", "end_times", "input_lens", "output_lens", "errors")
+
+
+_REFUSALS = [re.escape(status.phrase) for status in HTTPStatus if 400 <= status < 500]
+_REJECTED = re.compile(rf"HTTP 4\d\d\b|(?:{'|'.join(_REFUSALS)})$")
+"""What our client says of a refused request, or ``vllm bench serve``."""
+
+
+class Outcome(Enum):
+    """What became of a request."""
+
+    COMPLETED = "completed"
+    REJECTED = "rejected"
+    FAILED = "failed"
+    NOT_SENT = "not sent"
 
 
 class RequestResult(BaseModel):
@@ -32,6 +50,14 @@ class RequestResult(BaseModel):
     itl_s: tuple[float, ...]
     """From one token (or chunk of tokens) to the next."""
     error: str | None
+
+    @property
+    def outcome(self) -> Outcome:
+        if self.error is None:
+            return Outcome.COMPLETED
+        if self.error.startswith(NOT_SENT):
+            return Outcome.NOT_SENT
+        return Outcome.REJECTED if _REJECTED.match(self.error) else Outcome.FAILED
 
     @property
     def latency_s(self) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
 from warpserve.errors import WarpserveError
@@ -18,6 +19,7 @@ class RunFolder:
     | ``client.json`` | the client's own result file |
     | ``requests.jsonl`` | a line a request, in the order of sending |
     | ``steps/`` | a line a step of the engine, a file a worker |
+    | ``recording-*.json`` | of `warpserve record`: GPU, versions and configuration, by worker |
     | ``summary.json`` | the figures, and the session's last state |
     | ``metrics.jsonl`` | the engine's Prometheus metrics, once a virtual second |
     | ``report.html`` | one page with tables and plots |
@@ -49,6 +51,11 @@ class RunFolder:
         folder = cls(path)
         folder.steps.mkdir()
         return folder
+
+
+def dated_folder() -> Path:
+    """Where a run goes that nobody has named a folder for."""
+    return Path("runs") / datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
 
 
 class RunError(WarpserveError):

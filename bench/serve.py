@@ -26,6 +26,9 @@ def serve(
     model: Annotated[str, typer.Argument(help="a name (`warpserve models`), hub id or folder")],
     gpu: Annotated[str, typer.Option(help="such as h100-sxm:1 (`warpserve gpus`)")],
     predictor: Annotated[str, typer.Option(help="how long steps take, such as constant:10ms")],
+    strict: Annotated[
+        bool, typer.Option("--strict", help="an extrapolated step is an error")
+    ] = False,
     engine_flags: Annotated[
         list[str] | None, typer.Argument(metavar="[-- ENGINE FLAGS]", help="the engine's own")
     ] = None,
@@ -56,6 +59,7 @@ def serve(
             model=model,
             gpu=gpu,
             predictor=predictor,
+            strict=strict,
             seed=seed,
             clock=clock,
             engine_flags=engine_flags or (),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from warpserve.bench.config import RunConfig
 from warpserve.bench.host_cost import ProcessCost
-from warpserve.bench.results import RequestResult
+from warpserve.bench.predictions import PredictedSteps
+from warpserve.bench.results import Outcome, RequestResult
+from warpserve.bench.workload import Planned
 from warpserve.timekeeper.state import SessionState
 
 _PERCENTILES = (50, 90, 99)
@@ -64,27 +66,61 @@ class Summary(BaseModel):
         serving: Serving
 
     sent: int
+    """As many as were completed, rejected and failed."""
     completed: int
+    rejected: int = 0
+    """Refused by the server, as where a prompt is longer than the model's context."""
     failed: int
+    not_sent: int = 0
+    """Later turns of sessions whose turn before has no answer."""
+    truncated: int = 0
+    """Completed with fewer tokens than were asked for."""
+    reasons: dict[str, int] = {}
+    """What was said of those that were not completed."""
     ttft: Spread | None
     tpot: Spread | None
     itl: Spread | None
     latency: Spread | None
+    predicted_steps: PredictedSteps
     host: Host
+
+    @property
+    def counts(self) -> str:
+        """All of them in words, those that are 0 only where they always matter."""
+        others = {
+            "rejected": self.rejected,
+            "not sent": self.not_sent,
+            "truncated": self.truncated,
+        }
+        more = "".join(f", {count} {name}" for name, count in others.items() if count)
+        return f"{self.completed} of {self.sent} requests completed, {self.failed} failed{more}"
 
 
 def summarise(
-    config: RunConfig, requests: Sequence[RequestResult], state: SessionState, serving: Serving
+    planned: Sequence[Planned],
+    requests: Sequence[RequestResult],
+    predicted_steps: PredictedSteps,
+    state: SessionState,
+    serving: Serving,
 ) -> Summary:
-    failed = sum(request.error is not None for request in requests)
+    outcomes = Counter(request.outcome for request in requests)
     return Summary(
-        sent=config.num_requests,
-        completed=len(requests) - failed,
-        failed=failed,
+        sent=len(planned) - outcomes[Outcome.NOT_SENT],
+        completed=outcomes[Outcome.COMPLETED],
+        rejected=outcomes[Outcome.REJECTED],
+        failed=outcomes[Outcome.FAILED],
+        not_sent=outcomes[Outcome.NOT_SENT],
+        truncated=sum(
+            request.outcome is Outcome.COMPLETED
+            and request.output_tokens < entry.request.output_tokens
+            for entry, request in zip(planned, requests, strict=False)
+        ),
+        reasons=dict(Counter(r.error.splitlines()[-1] for r in requests if r.error)),
         ttft=Spread.of([r.ttft_s for r in requests if r.ttft_s is not None]),
         tpot=Spread.of([r.tpot_s for r in requests if r.tpot_s is not None]),
         itl=Spread.of([itl_s for r in requests for itl_s in r.itl_s]),
         latency=Spread.of([r.latency_s for r in requests if r.latency_s is not None]),
+        predicted_steps=predicted_steps,
         host=Summary.Host(
             wall_s=state.host_ns / 1e9,
             virtual_s=state.virtual_ns / 1e9,

@@ -44,8 +44,9 @@ _STATIC_MAJORS = ((b"\0cudaBindTexture\0", 11), (b"\0cudaGetDeviceProperties_v2\
 _KERNEL_CACHES = ("CUPY_CACHE_DIR", "DG_JIT_CACHE_DIR", "PYTORCH_KERNEL_CACHE_PATH")
 """Where CuPy, DeepGEMM and torch keep what they have compiled: ours is for no real GPU."""
 _TORCH_CUDA = re.compile(r"^cuda\b[^=]*=\s*'(\d+)\.", re.MULTILINE)
-_AUTOLOAD = Path(warpserve.__file__).parent / "patches" / "autoload"
-_AUTOLOAD_VARIABLE = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+AUTOLOAD = Path(warpserve.__file__).parent / "patches" / "autoload"
+"""What PYTHONPATH names for torch to load our patches into its process."""
+AUTOLOAD_VARIABLE = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 """torch's own: 0 keeps it from calling the entry points of ``torch.backends``."""
 _WHEELS = {"nvidia/cu13": 13, "nvidia/cuda_runtime": 12}
 """Folders of site-packages in which NVIDIA's wheels keep the runtime of a major."""
@@ -70,7 +71,7 @@ def gpu_environment(
     env["LD_PRELOAD"] = _join(str(library), env.get("LD_PRELOAD"))
     env["LD_LIBRARY_PATH"] = _join(str(links), env.get("LD_LIBRARY_PATH"))
     env["WARPSERVE_CACHE_FOLDER"] = str(cache_folder())
-    env["PYTHONPATH"] = _join(str(_AUTOLOAD), env.get("PYTHONPATH"))
+    env["PYTHONPATH"] = _join(str(AUTOLOAD), env.get("PYTHONPATH"))
     # vLLM looks for the runtime among the names of mapped files, where ours has another name.
     env.setdefault("VLLM_CUDART_SO_PATH", str(library))
     env.setdefault("VLLM_NCCL_SO_PATH", str(library))
@@ -90,9 +91,9 @@ def prepare_torch(command: Sequence[str], env: Mapping[str, str]) -> None:
     torch = Torch.of(interpreter) if interpreter else None
     if torch is None:
         return
-    if env.get(_AUTOLOAD_VARIABLE) == "0":
+    if env.get(AUTOLOAD_VARIABLE) == "0":
         raise SessionError(
-            f"{_AUTOLOAD_VARIABLE}=0 keeps torch from loading the operators that make up for the "
+            f"{AUTOLOAD_VARIABLE}=0 keeps torch from loading the operators that make up for the "
             "virtual GPU's kernels: unset it"
         )
     torch_ops_library(torch, cache_folder())

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from warpserve.predictors.batch import Batch
-from warpserve.predictors.predictor import Prediction
+from warpserve.predictors.predictor import Lookups, Prediction
 
 FOLDER = "WARPSERVE_STEP_LOG"
+
+_ENCODE = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 class StepLog:
@@ -19,20 +21,26 @@ class StepLog:
 
     A line has ``start_ns``, ``end_ns`` (the members' CLOCK_MONOTONIC), ``duration_ns``,
     ``provenance``, ``padded_tokens``, and of each request its id in ``request_ids`` and
-    [new tokens, cached tokens, is prefill] in ``requests``.
+    [new tokens, cached tokens, is prefill] in ``requests``. ``loras`` is the number of adapters in
+    the batch, if any. Where it was extrapolated, ``outside`` says what of. ``lookups`` are the
+    predictor's hits and misses so far, if it looks anything up.
     """
 
-    def __init__(self, file: TextIO | None) -> None:
+    def __init__(self, file: TextIO | None, lookups: Callable[[], Lookups] | None = None) -> None:
         self._file = file
+        self._lookups = lookups
 
     @classmethod
-    def of_process(cls) -> StepLog:
+    def of_process(cls, lookups: Callable[[], Lookups] | None = None) -> StepLog:
         """``steps-PID.jsonl`` in $WARPSERVE_STEP_LOG, if that is set."""
         folder = os.environ.get(FOLDER)
-        if folder is None:
-            return cls(None)
-        path = Path(folder) / f"steps-{os.getpid()}.jsonl"
-        return cls(path.open("w", buffering=1))
+        return cls(None) if folder is None else cls.in_folder(Path(folder), lookups)
+
+    @classmethod
+    def in_folder(cls, folder: Path, lookups: Callable[[], Lookups] | None = None) -> StepLog:
+        """A new file of this process."""
+        path = folder / f"steps-{os.getpid()}.jsonl"
+        return cls(path.open("w", buffering=1), lookups)
 
     def write(
         self,
@@ -44,7 +52,7 @@ class StepLog:
     ) -> None:
         if self._file is None:
             return
-        step = {
+        step: dict[str, Any] = {
             "start_ns": start_ns,
             "end_ns": end_ns,
             "duration_ns": prediction.duration_ns,
@@ -53,4 +61,10 @@ class StepLog:
             "request_ids": request_ids,
             "requests": batch.requests,
         }
-        self._file.write(json.dumps(step, separators=(",", ":")) + "\n")
+        if batch.loras:
+            step["loras"] = batch.loras
+        if prediction.outside is not None:
+            step["outside"] = prediction.outside
+        if self._lookups is not None and any(lookups := self._lookups()):
+            step["lookups"] = lookups
+        self._file.write(_ENCODE(step) + "\n")

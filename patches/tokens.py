@@ -14,8 +14,9 @@ _MIX = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: Fibonacci hashing, Knu
 _WORD = (1 << 64) - 1
 
 
-def seed_of(prompt_token_ids: Sequence[int]) -> int:
-    return crc32(array("q", prompt_token_ids).tobytes())
+def seed_of(prompt_token_ids: Sequence[int], choice: int = 0) -> int:
+    """``choice``: which of several answers to the same prompt."""
+    return crc32(array("q", prompt_token_ids).tobytes(), choice)
 
 
 class TokenSource:

@@ -7,6 +7,7 @@ import math
 from warpserve.predictors.batch import Batch
 from warpserve.predictors.predictor import (
     Explaining,
+    Lookups,
     OperatorTime,
     Prediction,
     PredictorError,
@@ -26,8 +27,13 @@ class Adjusted:
         self._host_ns = host_ns
 
     def predict(self, batch: Batch) -> Prediction:
-        duration_ns, provenance = self._inner.predict(batch)
-        return Prediction(math.ceil(duration_ns * self._scale) + self._host_ns, provenance)
+        prediction = self._inner.predict(batch)
+        duration_ns = math.ceil(prediction.duration_ns * self._scale) + self._host_ns
+        return prediction._replace(duration_ns=duration_ns)
+
+    @property
+    def lookups(self) -> Lookups:
+        return self._inner.lookups
 
     def explain(self, batch: Batch) -> list[OperatorTime]:
         rows = self._inner.explain(batch)

@@ -22,6 +22,8 @@ class Batch(NamedTuple):
     requests: tuple[RequestStep, ...]
     padded_tokens: int
     """Tokens that the GPU works on: with those that fill up a captured CUDA graph."""
+    loras: int = 0
+    """LoRA adapters that its requests use, each counted once."""
 
     @property
     def new_tokens(self) -> int:

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import json
-import re
-from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich import box
 from rich.table import Table
 
-from warpserve.bench.models import model_named
 from warpserve.console import console
-from warpserve.cuda_shim.catalogue import GpuSpec
 from warpserve.errors import WarpserveError
-from warpserve.patches.engines import EngineRequirement
-from warpserve.predictors.batch import Batch, RequestStep
+from warpserve.predictors.asked import asked_deployment
+from warpserve.predictors.batch import Batch
 from warpserve.predictors.captured import padded_tokens
-from warpserve.predictors.deployment import KV_CACHE_TYPES, Deployment
-from warpserve.predictors.from_catalogue import hardware_of
-from warpserve.predictors.predictor import OperatorTime, Prediction, PredictorError
+from warpserve.predictors.deployment import KV_CACHE_TYPES
+from warpserve.predictors.groups import decodes, groups, prefills
+from warpserve.predictors.predictor import OperatorTime, Prediction, Predictor, PredictorError
 from warpserve.predictors.spec import predictor_of
-
-_GROUP = re.compile(r"(\d+)x(\d+)@(\d+)")
-_PREFILL = re.compile(r"(\d+)x(\d+)(?:\+(\d+))?")
-_DECODE = re.compile(r"(\d+)x(\d+)")
+from warpserve.predictors.strict import Strict
+from warpserve.predictors.sweep import Sweep, plot_of, table_of
 
 
 def predict(
@@ -55,9 +50,22 @@ def predict(
         str | None, typer.Option(help="how they are stored, if not as the model says: fp8, int4, …")
     ] = None,
     kv_cache: Annotated[str, typer.Option(help=" or ".join(KV_CACHE_TYPES))] = "bf16",
+    sweep: Annotated[
+        str | None,
+        typer.Option(
+            help="instead of one step: decodes of these counts at these contexts, "
+            "such as 1,8,64@1024,8192"
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="with --sweep: a file for the same as a picture (.svg)")
+    ] = None,
     padded: Annotated[
         int | None, typer.Option(help="tokens with padding [as vLLM pads by default]")
     ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="an answer that is extrapolated is an error")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="for programs")] = False,
 ) -> None:
     """How long a GPU takes for one step of an engine, and what for.
@@ -65,25 +73,20 @@ def predict(
     A request with one new token is a decode.
     """
     try:
-        requests = [*_prefills(prefill or []), *_decodes(decode or []), *_groups(batch)]
+        deployment = asked_deployment(
+            model, gpu, engine, tp=tp, pp=pp, dp=dp, ep=ep, weights=weights, kv_cache=kv_cache
+        )
+        chosen = predictor_of(predictor, deployment)
+        if strict:
+            chosen = Strict(chosen)
+        if sweep is not None:
+            _sweep(Sweep.parse(sweep), chosen, plot, as_json=as_json)
+            return
+        requests = [*prefills(prefill or []), *decodes(decode or []), *groups(batch)]
         if not requests:
             raise PredictorError("which batch? Say --decode 32x1024, --prefill 1x512 or --batch")
         tokens = sum(request.new_tokens for request in requests)
         step = Batch(tuple(requests), padded_tokens(tokens) if padded is None else padded)
-        required = EngineRequirement.parse(engine)
-        deployment = Deployment(
-            config=model_named(model).config(),
-            hardware=hardware_of(str(replace(GpuSpec.parse(gpu), count=tp))),
-            engine=required.engine,
-            engine_version=required.version,
-            tensor_parallel=tp,
-            pipeline_parallel=pp,
-            data_parallel=dp,
-            expert_parallel=ep,
-            weights=weights,
-            kv_cache=kv_cache,
-        )
-        chosen = predictor_of(predictor, deployment)
         prediction, rows = chosen.predict(step), chosen.explain(step)
     except (PredictorError, WarpserveError) as error:
         typer.echo(f"warpserve: {error}", err=True)
@@ -94,42 +97,22 @@ def predict(
         console().print(_table(step, prediction, rows))
 
 
-def _prefills(texts: list[str]) -> list[RequestStep]:
-    requests = []
-    for text in texts:
-        count, new, cached = _numbers(_PREFILL, text, "COUNTxNEW+CACHED, such as 1x2048+6144")
-        requests += [RequestStep(new, cached, is_prefill=True)] * count
-    return requests
-
-
-def _decodes(texts: list[str]) -> list[RequestStep]:
-    requests = []
-    for text in texts:
-        count, context = _numbers(_DECODE, text, "COUNTxCONTEXT, such as 32x1024")
-        requests += [RequestStep(1, context, is_prefill=False)] * count
-    return requests
-
-
-def _groups(text: str | None) -> list[RequestStep]:
-    requests = []
-    for group in text.split(",") if text else ():
-        count, new, cached = _numbers(_GROUP, group, "COUNTxNEW@CACHED, such as 32x1@1024")
-        requests += [RequestStep(new, cached, is_prefill=new > 1)] * count
-    return requests
-
-
-def _numbers(pattern: re.Pattern[str], text: str, form: str) -> list[int]:
-    match = pattern.fullmatch(text.strip())
-    numbers = [int(number or 0) for number in match.groups()] if match else []
-    if not numbers or 0 in numbers[: 2 if len(numbers) == 3 else 1]:
-        raise PredictorError(f"{text!r} is no group of requests: say {form}")
-    return numbers
+def _sweep(sweep: Sweep, predictor: Predictor, plot: Path | None, *, as_json: bool) -> None:
+    points = sweep.points(predictor)
+    if plot is not None:
+        plot.write_text(plot_of(points))
+    if as_json:
+        typer.echo(json.dumps([point.document() for point in points], indent=2))
+    else:
+        console().print(table_of(points))
 
 
 def _document(step: Batch, prediction: Prediction, rows: list[OperatorTime]) -> dict[str, object]:
     return {
         "duration_ns": prediction.duration_ns,
         "provenance": prediction.provenance.value,
+        "outside": prediction.outside,
+        "uncertainty": prediction.uncertainty,
         "requests": len(step.requests),
         "new_tokens": step.new_tokens,
         "padded_tokens": step.padded_tokens,
@@ -138,10 +121,13 @@ def _document(step: Batch, prediction: Prediction, rows: list[OperatorTime]) -> 
 
 
 def _table(step: Batch, prediction: Prediction, rows: list[OperatorTime]) -> Table:
+    trust = "" if prediction.outside is None else f"; {prediction.outside}"
+    if prediction.uncertainty is not None:
+        trust = f"; 9 of 10 within {prediction.uncertainty:.1%}"
     title = (
         f"{prediction.duration_ns / 1e6:,.3f} ms, {prediction.provenance.value}: "
         f"{len(step.requests)} requests, {step.new_tokens:,} new tokens, "
-        f"{step.padded_tokens:,} with padding"
+        f"{step.padded_tokens:,} with padding{trust}"
     )
     table = Table("operator", box=box.SIMPLE_HEAD, title=title, title_justify="left")
     table.add_column("ms", justify="right")

@@ -14,7 +14,6 @@ short ones, or one long context in a batch, costs what it costs.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Sequence
 from functools import lru_cache
@@ -22,11 +21,13 @@ from typing import Protocol
 
 from warpserve.predictors.batch import Batch
 from warpserve.predictors.predictor import (
+    Lookups,
     OperatorTime,
     Prediction,
     PredictorError,
     Provenance,
 )
+from warpserve.predictors.sampling import Sampling
 
 _CACHED_SIZES = 8192
 _TILES = "tiles of single rows, beside prefills"
@@ -59,13 +60,12 @@ class StepCosts(Protocol):
 
 
 class Composed:
-    """The predictor of any StepCosts."""
+    """The predictor of any StepCosts. ``sampling``: None where it is to be left out."""
 
-    def __init__(self, costs: StepCosts) -> None:
+    def __init__(self, costs: StepCosts, sampling: Sampling | None = None) -> None:
         self._costs = costs
+        self._sampling = sampling
         self._fixed_ns = lru_cache(_CACHED_SIZES)(self._compute_fixed_ns)
-        self.extrapolated = 0
-        """Steps so far whose costs were a guess."""
 
     def predict(self, batch: Batch) -> Prediction:
         prefills, contexts = _split(batch)
@@ -81,8 +81,7 @@ class Composed:
         objection = costs.outside(batch.padded_tokens, prefills, contexts)
         if objection is None:
             return Prediction(math.ceil(duration_ns), costs.provenance)
-        self._count(objection)
-        return Prediction(math.ceil(duration_ns), Provenance.EXTRAPOLATED)
+        return Prediction(math.ceil(duration_ns), Provenance.EXTRAPOLATED, objection)
 
     def explain(self, batch: Batch) -> list[OperatorTime]:
         prefills, contexts = _split(batch)
@@ -95,25 +94,21 @@ class Composed:
             tiles = OperatorTime("decode attention", costs.tile_ns * sum(contexts), _TILES)
             are_longer = prefills and tiles.duration_ns > _total_ns(alone)
             rows += [tiles] if are_longer else alone
-        return rows + costs.logits(len(batch.requests))
+        return rows + self._of_requests(len(batch.requests))
 
     @property
-    def cache_hits(self) -> int:
-        """Steps whose part that depends on sizes alone was known already."""
-        return self._fixed_ns.cache_info().hits
+    def lookups(self) -> Lookups:
+        """Of the part that depends on sizes alone."""
+        info = self._fixed_ns.cache_info()
+        return Lookups(info.hits, info.misses)
 
     def _compute_fixed_ns(self, tokens: int, requests: int, has_prefill: bool) -> float:
         of_tokens = self._costs.tokens(tokens, has_prefill=has_prefill)
-        return _total_ns(of_tokens) + _total_ns(self._costs.logits(requests))
+        return _total_ns(of_tokens) + _total_ns(self._of_requests(requests))
 
-    def _count(self, objection: str) -> None:
-        self.extrapolated += 1
-        if self.extrapolated == 1:
-            logging.getLogger(__name__).warning(
-                "warpserve: a step is outside of what was measured (%s) and extrapolated; the "
-                "step log says which others are",
-                objection,
-            )
+    def _of_requests(self, requests: int) -> list[OperatorTime]:
+        sampling = [] if self._sampling is None else self._sampling.rows(requests)
+        return self._costs.logits(requests) + sampling
 
 
 def _split(batch: Batch) -> tuple[list[Prefill], list[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from warpserve.predictors.batch import Batch
 from warpserve.predictors.predictor import (
+    Lookups,
     OperatorTime,
     Prediction,
     PredictorError,
@@ -24,3 +25,7 @@ class Constant:
 
     def explain(self, batch: Batch) -> list[OperatorTime]:  # noqa: ARG002
         return [OperatorTime("step", self._prediction.duration_ns, "as stated")]
+
+    @property
+    def lookups(self) -> Lookups:
+        return Lookups(0, 0)

@@ -35,6 +35,8 @@ class Deployment:
     """How weights are stored (weights.FORMATS), or None: as ``config`` says."""
     kv_cache: str = "bf16"
     """A key of KV_CACHE_TYPES."""
+    drafter: Drafter | None = None
+    """For speculative decoding with a model that drafts."""
 
     def __post_init__(self) -> None:
         for name in ("tensor_parallel", "pipeline_parallel", "data_parallel"):
@@ -81,10 +83,22 @@ class Deployment:
 
     def to_json(self) -> str:
         """The same text for the same deployment."""
-        fields = asdict(self) | {"config": dict(self.config)}
+        fields = {name: value for name, value in asdict(self).items() if value is not None}
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Deployment:
         fields = json.loads(text)
-        return cls(**fields | {"hardware": Hardware(**fields["hardware"])})
+        fields["hardware"] = Hardware(**fields["hardware"])
+        if drafter := fields.get("drafter"):
+            drafts = cls.from_json(json.dumps(drafter["deployment"]))
+            fields["drafter"] = Drafter(drafts, drafter["passes"])
+        return cls(**fields)
+
+
+@dataclass(frozen=True)
+class Drafter:
+    deployment: Deployment
+    """Of the model that drafts."""
+    passes: int
+    """How often it works in a step."""

@@ -22,6 +22,17 @@ class Provenance(str, Enum):
 class Prediction(NamedTuple):
     duration_ns: int
     provenance: Provenance
+    outside: str | None = None
+    """Of an extrapolated one: what of the batch lies outside of what is known, and the range."""
+    uncertainty: float | None = None
+    """9 of 10 such steps are within so much of it, relatively; None where that is not known."""
+
+
+class Lookups(NamedTuple):
+    """How often an answer, or the part of it that depends on sizes alone, was known already."""
+
+    hits: int
+    misses: int
 
 
 class Predictor(Protocol):
@@ -46,6 +57,10 @@ class Explaining(Predictor, Protocol):
 
     def explain(self, batch: Batch) -> list[OperatorTime]:
         """Operators in the order of the model, all layers together; they add up to predict()."""
+
+    @property
+    def lookups(self) -> Lookups:
+        """Of all predictions so far. Both are 0 where nothing is looked up."""
 
 
 class PredictorError(Exception):

@@ -13,17 +13,18 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.predictor import (
+    Lookups,
     OperatorTime,
     Prediction,
     PredictorError,
     Provenance,
 )
 
-_Key = tuple[int, tuple[RequestStep, ...]]
+_Key = tuple[int, tuple[RequestStep, ...], int]
 
 
 class Replay:
@@ -33,21 +34,22 @@ class Replay:
         if not recorded:
             raise PredictorError("no steps were recorded")
         self._exact = _medians(recorded)
-        batches = [(Batch(key[1], key[0]), step) for key, step in self._exact.items()]
+        batches = [(Batch(key[1], key[0], key[2]), step) for key, step in self._exact.items()]
         self._nearest = {
             has_prefill: _Nearest(
                 [each for each in batches if _has_prefill(each[0]) == has_prefill]
             )
             for has_prefill in (False, True)
         }
-        self.missed = 0
-        """Steps so far that were not recorded."""
+        self._outside = f"not among the {len(self._exact):,} batches that were recorded"
+        self._hits = self._misses = 0
 
     def predict(self, batch: Batch) -> Prediction:
         found = self._exact.get(_key(batch))
         if found is not None:
+            self._hits += 1
             return found
-        self.missed += 1
+        self._misses += 1
         return self._guess(batch)
 
     def explain(self, batch: Batch) -> list[OperatorTime]:
@@ -56,22 +58,36 @@ class Replay:
         source = "recorded" if found else "the nearest that was recorded"
         return [OperatorTime("step", prediction.duration_ns, source)]
 
+    @property
+    def lookups(self) -> Lookups:
+        """A miss is a batch that was not recorded."""
+        return Lookups(self._hits, self._misses)
+
     def _guess(self, batch: Batch) -> Prediction:
         if not batch.requests:
             raise PredictorError(f"no step works on {batch}")
         has_prefill = _has_prefill(batch)
         nearest = self._nearest[has_prefill].to(batch) or self._nearest[not has_prefill].to(batch)
         assert nearest is not None, "something was recorded"
-        return Prediction(nearest.duration_ns, Provenance.EXTRAPOLATED)
+        return Prediction(nearest.duration_ns, Provenance.EXTRAPOLATED, self._outside)
 
 
 def replay(path: str) -> Replay:
-    """``path``: a step log, or a folder of them (``steps/`` of a run). Raises PredictorError."""
-    return Replay(recorded_steps(path))
+    """``path``: a step log, a folder of them, or a run's. Raises PredictorError."""
+    return Replay([(step.batch, step.prediction) for step in recorded_steps(path)])
 
 
-def recorded_steps(path: str) -> list[tuple[Batch, Prediction]]:
-    """Of a step log or a folder of them. Raises PredictorError."""
+class RecordedStep(NamedTuple):
+    """A line of a step log."""
+
+    batch: Batch
+    prediction: Prediction
+    start_ns: int
+    request_ids: frozenset[str]
+
+
+def recorded_steps(path: str) -> list[RecordedStep]:
+    """Of a step log, a folder of them, or that of a run. Raises PredictorError."""
     return [step for file in _files(path) for step in _steps(file)]
 
 
@@ -107,6 +123,7 @@ def _medians(recorded: Sequence[tuple[Batch, Prediction]]) -> dict[_Key, Predict
         key: Prediction(
             statistics.median_low(each.duration_ns for each in predictions),
             predictions[0].provenance,
+            predictions[0].outside,
         )
         for key, predictions in found.items()
     }
@@ -114,7 +131,7 @@ def _medians(recorded: Sequence[tuple[Batch, Prediction]]) -> dict[_Key, Predict
 
 def _key(batch: Batch) -> _Key:
     """The order of requests does not matter."""
-    return batch.padded_tokens, tuple(sorted(batch.requests))
+    return batch.padded_tokens, tuple(sorted(batch.requests)), batch.loras
 
 
 def _has_prefill(batch: Batch) -> bool:
@@ -139,14 +156,14 @@ def _files(path: str) -> list[Path]:
     given = Path(path)
     if given.is_file():
         return [given]
-    files = sorted(given.glob("*.jsonl"))
+    files = sorted(given.glob("steps/*.jsonl")) or sorted(given.glob("*.jsonl"))
     if not files:
-        raise PredictorError(f"{path}: no step log there (*.jsonl)")
+        raise PredictorError(f"{path}: no step log there (steps/*.jsonl or *.jsonl)")
     return files
 
 
-def _steps(file: Path) -> Iterator[tuple[Batch, Prediction]]:
-    with file.open() as lines:
+def _steps(file: Path) -> Iterator[RecordedStep]:
+    with file.open(errors="replace") as lines:
         for number, line in enumerate(lines, start=1):
             try:
                 yield _step(json.loads(line))
@@ -154,7 +171,7 @@ def _steps(file: Path) -> Iterator[tuple[Batch, Prediction]]:
                 raise PredictorError(f"{file}, line {number}: no step: {error!r}") from None
 
 
-def _step(fields: dict[str, Any]) -> tuple[Batch, Prediction]:
+def _step(fields: dict[str, Any]) -> RecordedStep:
     requests = tuple(
         RequestStep(_count(new), _count(cached), bool(is_prefill))
         for new, cached, is_prefill in fields["requests"]
@@ -162,8 +179,11 @@ def _step(fields: dict[str, Any]) -> tuple[Batch, Prediction]:
     duration_ns = _count(fields["duration_ns"])
     if duration_ns == 0:
         raise ValueError("duration_ns is 0")
-    batch = Batch(requests, _count(fields["padded_tokens"]))
-    return batch, Prediction(duration_ns, Provenance(fields["provenance"]))
+    batch = Batch(requests, _count(fields["padded_tokens"]), _count(fields.get("loras", 0)))
+    provenance = Provenance(fields["provenance"])
+    prediction = Prediction(duration_ns, provenance, fields.get("outside"))
+    request_ids = frozenset(map(str, fields["request_ids"]))
+    return RecordedStep(batch, prediction, _count(fields["start_ns"]), request_ids)
 
 
 def _count(value: Any) -> int:

@@ -2,27 +2,53 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Callable
+from typing import NamedTuple
 
 from warpserve.predictors.adjusted import Adjusted
 from warpserve.predictors.aiconfigurator.client import aiconfigurator
 from warpserve.predictors.analytic.predictor import analytic
+from warpserve.predictors.calibration import calibration
 from warpserve.predictors.constant import Constant
 from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.drafted import Drafted
 from warpserve.predictors.hardware import Hardware
 from warpserve.predictors.learned.predictor import learned
 from warpserve.predictors.predictor import Explaining, PredictorError
 from warpserve.predictors.replay import replay
 from warpserve.predictors.strict import Strict
+from warpserve.predictors.warned import Warned
 
 SESSION_PREDICTOR = "WARPSERVE_PREDICTOR"
+SESSION_STRICT = "WARPSERVE_STRICT"
+"""Set where an extrapolated step is to be an error."""
 
 MakePredictor = Callable[[Deployment], Explaining]
 
 _UNITS_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s)")
+
+
+class Options(NamedTuple):
+    """What comes on top of a predictor."""
+
+    scale: float = 1.0
+    host_ns: int = 0
+    """Of each step."""
+    request_host_ns: int = 0
+    """Of each request, before the engine's scheduler has it: no predictor's concern."""
+    is_strict: bool = False
+
+
+class Spec(NamedTuple):
+    """``KIND``, ``KIND:ARGUMENT``, ``KIND:OPTIONS`` or ``KIND:ARGUMENT,OPTIONS``."""
+
+    kind: str
+    argument: str
+    options: Options
 
 
 def predictor_of(spec: str, deployment: Deployment) -> Explaining:
@@ -32,11 +58,32 @@ def predictor_of(spec: str, deployment: Deployment) -> Explaining:
 
 def read_spec(spec: str) -> MakePredictor:
     """What makes the predictor, once it is known what for. Raises PredictorError, too."""
-    kind, _, argument = spec.partition(":")
-    read = _KINDS.get(kind)
-    if read is None:
-        raise PredictorError(f"no predictor {kind!r}; there are: {', '.join(_KINDS)}")
-    return read(argument)
+    kind, argument, options = parse(spec)
+    make = _KINDS[kind](argument)
+    if kind in _OF_OPERATORS:
+        make = _with_drafter(make)
+    if options == Options():
+        return make
+
+    def made(deployment: Deployment) -> Explaining:
+        predictor = Adjusted(make(deployment), scale=options.scale, host_ns=options.host_ns)
+        return Strict(predictor) if options.is_strict else predictor
+
+    return made
+
+
+def parse(spec: str) -> Spec:
+    """Raises PredictorError, with the choices. Of a calibration comes back what it says."""
+    kind, _, rest = spec.partition(":")
+    if kind == "calibrated":
+        return parse(calibration(rest).spec)
+    if kind not in _KINDS:
+        choices = ", ".join((*_KINDS, "calibrated"))
+        raise PredictorError(f"no predictor {kind!r}; there are: {choices}")
+    if kind == "constant":
+        return Spec(kind, rest, Options())
+    argument, _, options = rest.partition(",") if kind in _OF_FILES else ("", "", rest)
+    return Spec(kind, argument, _read_options(options))
 
 
 def check_spec(spec: str, hardware: Hardware | None) -> None:
@@ -45,7 +92,7 @@ def check_spec(spec: str, hardware: Hardware | None) -> None:
     For warpserve's own Python. ``hardware``: what the session's members will see, if anything.
     """
     read_spec(spec)
-    if spec.partition(":")[0] == "aiconfigurator" and hardware is not None:
+    if parse(spec).kind == "aiconfigurator" and hardware is not None:
         from warpserve.predictors.aiconfigurator.tables import system_of
 
         system_of(hardware)
@@ -56,7 +103,14 @@ def predictor_of_session(deployment: Deployment) -> Explaining:
     spec = os.environ.get(SESSION_PREDICTOR)
     if spec is None:
         raise PredictorError("how long do steps take? Say --predictor, such as constant:10ms")
-    return predictor_of(spec, deployment)
+    predictor = predictor_of(spec, deployment)
+    return Strict(predictor) if os.environ.get(SESSION_STRICT) else Warned(predictor)
+
+
+def request_host_ns_of_session() -> int:
+    """What a request takes before the engine's scheduler has it; 0 where nothing was said."""
+    spec = os.environ.get(SESSION_PREDICTOR)
+    return 0 if spec is None else parse(spec).options.request_host_ns
 
 
 def duration_ns_of(text: str) -> int:
@@ -67,59 +121,79 @@ def duration_ns_of(text: str) -> int:
     return round(float(match[1]) * _UNITS_NS[match[2]])
 
 
-def _constant(argument: str) -> MakePredictor:
-    predictor = Constant(duration_ns_of(argument))
-    return lambda _: predictor
+def _with_drafter(make: MakePredictor) -> MakePredictor:
+    """Others than predictors of operators know whole steps, with all that was in them."""
+
+    def made(deployment: Deployment) -> Explaining:
+        target, drafter = make(deployment), deployment.drafter
+        if drafter is None:
+            return target
+        return Drafted(target, _of_drafter(make, drafter.deployment), drafter.passes)
+
+    return made
 
 
-def _replay(argument: str) -> MakePredictor:
-    predictor = replay(argument)
-    return lambda _: predictor
+def _of_drafter(make: MakePredictor, drafter: Deployment) -> Explaining:
+    """Heads that draft are in no tables: then a roofline has to do, and the log says so."""
+    try:
+        return make(drafter)
+    except PredictorError as error:
+        predictor = analytic(drafter)
+        logging.getLogger(__name__).warning(
+            "warpserve: the drafter is predicted by `analytic`, because: %s", error
+        )
+        return predictor
 
 
-def _learned(argument: str) -> MakePredictor:
-    predictor = learned(argument)
-    return lambda _: predictor
+def _read_options(text: str) -> Options:
+    """From ``scale=1.05,host=2ms,request_host=5ms,strict``, all optional."""
+    options = Options()
+    for option in text.split(",") if text else ():
+        name, _, value = option.partition("=")
+        if name == "scale":
+            options = options._replace(scale=_scale(value))
+        elif name == "host":
+            options = options._replace(host_ns=duration_ns_of(value))
+        elif name == "request_host":
+            options = options._replace(request_host_ns=duration_ns_of(value))
+        elif option == "strict":
+            options = options._replace(is_strict=True)
+        else:
+            raise PredictorError(
+                f"no option {option!r}; there are: scale=1.05, host=2ms, request_host=5ms, strict"
+            )
+    return options
 
 
-def _adjusted(make: MakePredictor) -> Callable[[str], MakePredictor]:
-    """A kind of predictor that takes ``scale=1.05,host=2ms,strict``, all optional: 1, 0, no."""
-
-    def read(argument: str) -> MakePredictor:
-        scale, host_ns, is_strict = 1.0, 0, False
-        for option in argument.split(",") if argument else ():
-            name, _, value = option.partition("=")
-            if name == "scale":
-                scale = _number(value)
-            elif name == "host":
-                host_ns = duration_ns_of(value)
-            elif option == "strict":
-                is_strict = True
-            else:
-                raise PredictorError(
-                    f"no option {option!r}; there are: scale=1.05, host=2ms, strict"
-                )
-
-        def made(deployment: Deployment) -> Explaining:
-            predictor = Adjusted(make(deployment), scale=scale, host_ns=host_ns)
-            return Strict(predictor) if is_strict else predictor
-
-        return made
-
-    return read
-
-
-def _number(text: str) -> float:
+def _scale(text: str) -> float:
     try:
         return float(text)
     except ValueError:
         raise PredictorError(f"scale={text!r} is no number") from None
 
 
+def _constant(argument: str) -> MakePredictor:
+    predictor = Constant(duration_ns_of(argument))
+    return lambda _: predictor
+
+
+def _replay(path: str) -> MakePredictor:
+    predictor = replay(path)
+    return lambda _: predictor
+
+
+def _learned(path: str) -> MakePredictor:
+    predictor = learned(path)
+    return lambda _: predictor
+
+
 _KINDS: dict[str, Callable[[str], MakePredictor]] = {
-    "aiconfigurator": _adjusted(aiconfigurator),
-    "analytic": _adjusted(analytic),
+    "aiconfigurator": lambda _: aiconfigurator,
+    "analytic": lambda _: analytic,
     "constant": _constant,
     "learned": _learned,
     "replay": _replay,
 }
+_OF_OPERATORS = ("aiconfigurator", "analytic")
+_OF_FILES = ("learned", "replay")
+"""Kinds whose argument is a path; a comma ends it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from warpserve.predictors.batch import Batch
 from warpserve.predictors.predictor import (
     Explaining,
+    Lookups,
     OperatorTime,
     Prediction,
     PredictorError,
@@ -24,9 +25,13 @@ class Strict:
             context = sum(new + cached for new, cached, _ in batch.requests)
             raise PredictorError(
                 f"strict: a step of {len(batch.requests)} requests, {batch.new_tokens:,} new "
-                f"tokens and {context:,} tokens of context is outside of what was measured"
+                f"tokens and {context:,} tokens of context is extrapolated: {prediction.outside}"
             )
         return prediction
 
     def explain(self, batch: Batch) -> list[OperatorTime]:
         return self._inner.explain(batch)
+
+    @property
+    def lookups(self) -> Lookups:
+        return self._inner.lookups

@@ -8,32 +8,38 @@ import re
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 from typer.testing import CliRunner
 
+from warpserve.bench import clients
 from warpserve.bench.cli import split_arguments
 from warpserve.bench.config import ConfigError, EngineConfig, RunConfig
+from warpserve.bench.engine import RunningEngine
+from warpserve.bench.experiment import planned_of
 from warpserve.bench.host_cost import HostMeter, ProcessCost
 from warpserve.bench.kv_cache import kv_tokens_of_file
 from warpserve.bench.models import model_named
+from warpserve.bench.predictions import PredictedSteps
 from warpserve.bench.report.page import write_report
 from warpserve.bench.report.timeline import output_tokens_per_s, read_samples, sampled
 from warpserve.bench.report.trace import write_trace
 from warpserve.bench.results import RequestResult, read_vllm_results
 from warpserve.bench.run_folder import RunError, RunFolder
 from warpserve.bench.servers import vllm_serve
-from warpserve.bench.summary import Serving, Spread, Summary
-from warpserve.bench.workload.lengths import RequestLengths, WorkloadError, lengths_of
-from warpserve.bench.workload.prompts import write_prompts
+from warpserve.bench.summary import Serving, Spread, Summary, summarise
+from warpserve.bench.workload import Planned, Request
 from warpserve.cli import app
+from warpserve.timekeeper.control import Exited
+from warpserve.timekeeper.state import SessionState
 
 RUN = {"model": "llama-3.1-8b", "gpu": "h100-sxm:1", "predictor": "constant:10ms"}
-HEADER = "arrival_time_ns,input_toks,output_toks"
 
 
 def request(index: int, ttft_s: float | None = 0.02, **more: Any) -> RequestResult:
@@ -49,51 +55,27 @@ def request(index: int, ttft_s: float | None = 0.02, **more: Any) -> RequestResu
     return RequestResult(**values | more)
 
 
-def test_the_shipped_workload_is_sharegpt_as_it_was_recorded() -> None:
-    lengths = lengths_of("sharegpt", 300)
-    assert lengths[0] == RequestLengths(46_926_808, 2_358, 531)
-    assert len(lengths) == 300
-    again = lengths_of("sharegpt", 301)[300]
-    assert again == lengths[0]._replace(arrival_ns=lengths[0].arrival_ns + lengths[299].arrival_ns)
-
-
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("", "columns must be"),
-        ("a,b,c\n1,2,3\n", "columns must be"),
-        (HEADER, "has no requests"),
-        (f"{HEADER}\n0,1\n", "line 2: three whole numbers"),
-        (f"{HEADER}\n0,1,x\n", "line 2: three whole numbers"),
-        (f"{HEADER}\n0,0,1\n", "line 2: a request arrives"),
-        (f"{HEADER}\n-1,1,1\n", "line 2: a request arrives"),
-        (f"{HEADER}\n5,1,1\n4,1,1\n", "line 3: arrives before"),
-    ],
-)
-def test_a_broken_workload_is_refused_with_its_line(
-    tmp_path: Path, text: str, complaint: str
-) -> None:
-    path = tmp_path / "lengths.csv"
-    path.write_text(text)
-    with pytest.raises(WorkloadError, match=complaint):
-        lengths_of(str(path), 1)
-
-
-def test_an_unknown_workload_is_refused_with_the_known() -> None:
-    with pytest.raises(WorkloadError, match="say sharegpt or a CSV file"):
-        lengths_of("sharegtp", 1)
-
-
-def test_prompts_have_their_lengths_and_are_the_same_every_time(tmp_path: Path) -> None:
-    tokenizer = model_named("llama-3.1-8b").tokenizer()
-    lengths = [RequestLengths(0, tokens, 7) for tokens in (2, 17, 2_358)]
-    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        write_prompts(tmp_path / name, lengths, tokenizer, seed)
-    written = [(tmp_path / name).read_text() for name in "abc"]
-    assert written[0] == written[1] != written[2]
-    lines = [json.loads(line) for line in written[0].splitlines()]
-    assert [len(tokenizer.encode(line["prompt"]).ids) for line in lines] == [2, 17, 2_358]
-    assert {line["output_tokens"] for line in lines} == {7}
+def summary_of_two() -> Summary:
+    spread = Spread.of([0.02, 0.02])
+    cost = ProcessCost(name="server", cpu_s=0.5, resident_bytes=3 * 2**20)
+    host = Summary.Host(
+        wall_s=1,
+        virtual_s=20,
+        advances=3,
+        warnings={"busy_wait": 1},
+        serving=Serving(wall_s=1, steps=4, processes=[cost]),
+    )
+    return Summary(
+        sent=2,
+        completed=2,
+        failed=0,
+        ttft=spread,
+        tpot=None,
+        itl=None,
+        latency=spread,
+        predicted_steps=PredictedSteps.read(Path("no steps")),
+        host=host,
+    )
 
 
 def test_an_experiment_is_read_from_a_file_and_the_command_line(tmp_path: Path) -> None:
@@ -111,6 +93,14 @@ def test_an_experiment_is_read_from_a_file_and_the_command_line(tmp_path: Path) 
         ({"rate": 0}, "rate: .*greater than 0"),
         ({"rate": -1}, "rate: .*greater than 0"),
         ({"rate": "nan"}, "rate: "),
+        ({"arrival": "gama:0.5"}, "no arrival 'gama:0.5': say poisson, gamma:BURSTINESS, "),
+        ({"arrival": "trace", "rate": 2}, "times of its own .--rate-scale makes it faster"),
+        ({"arrival": "closed:4", "rate": 2}, "rate: the arrival closed has times of its own"),
+        ({"arrival": "closed:4", "max_concurrency": 2}, "max_concurrency: .*says it already"),
+        ({"rate_scale": 2}, "rate_scale: is for the arrival trace, not poisson"),
+        ({"arrival": "trace", "rate_scale": 0}, "rate_scale: .*greater than 0"),
+        ({"arrival": "trace", "rate_scale": "nan"}, "rate_scale: "),
+        ({"client": "mine"}, "client: .*'stock' or 'own'"),
         ({"num_requests": 0}, "num_requests: "),
         ({"moddel": "x"}, "moddel is not known; known are engine, "),
         ({"gpu": None}, "gpu is missing"),
@@ -262,10 +252,74 @@ def test_spreads_are_over_those_that_have_the_metric() -> None:
     assert spread.p90_ms == pytest.approx(91)
 
 
+def test_every_request_is_accounted_for_by_what_became_of_it() -> None:
+    errors = [
+        None,
+        None,
+        "HTTP 400 Bad Request: too long",
+        "Bad Request",  # as `vllm bench serve` says it
+        "HTTP 503 Service Unavailable: busy",
+        "Traceback (most recent call last):\n  …\nConnectionResetError: gone",
+        "not sent: request 2 before it failed",
+    ]
+    requests = [
+        request(index, ttft_s=None if error else 0.02, error=error, output_tokens=3 - index)
+        for index, error in enumerate(errors)
+    ]
+    planned = [Planned(Request(100, 3), 0.0)] * len(errors)
+    state = SessionState.model_construct(host_ns=1, virtual_ns=1, advances=1, warnings={})
+    steps = PredictedSteps.read(Path("no steps"))
+    summary = summarise(planned, requests, steps, state, Serving(wall_s=1, steps=4, processes=[]))
+    assert (summary.completed, summary.rejected, summary.failed) == (2, 2, 2)
+    assert summary.sent == 6 == summary.completed + summary.rejected + summary.failed
+    assert (summary.not_sent, summary.truncated) == (1, 1)
+    assert summary.reasons["ConnectionResetError: gone"] == 1
+    assert sum(summary.reasons.values()) == 5
+    assert summary.counts == (
+        "2 of 6 requests completed, 2 failed, 2 rejected, 1 not sent, 1 truncated"
+    )
+
+
 def test_tokens_are_counted_when_they_arrive() -> None:
     times_s, rates = output_tokens_per_s([request(0), request(1), request(2, ttft_s=None)])
     assert list(times_s) == [0, 1]
     assert list(rates) == [3, 3]
+
+
+def log_steps(file: Path, *provenances: str) -> None:
+    """Steps of 1, 2, … ms, the extrapolated ones with a reason; all but the first are looked up."""
+    with file.open("w") as log:
+        for index, provenance in enumerate(provenances):
+            step: dict[str, Any] = {
+                "start_ns": index,
+                "duration_ns": (index + 1) * 1_000_000,
+                "provenance": provenance,
+                "lookups": [index, 1],
+            }
+            if provenance == "extrapolated":
+                step["outside"] = f"batch {index}, known up to 0"
+            log.write(json.dumps(step) + "\n")
+
+
+def test_it_is_counted_what_steps_rest_on(tmp_path: Path) -> None:
+    log_steps(tmp_path / "steps-1.jsonl", "measured", "extrapolated", "analytic", "extrapolated")
+    log_steps(tmp_path / "steps-2.jsonl", "stated", "interpolated")
+    (tmp_path / "steps-3.jsonl").write_text('{"start_ns": 1')
+    counted = PredictedSteps.read(tmp_path)
+    assert counted.total == 6
+    assert (counted.measured, counted.extrapolated, counted.stated) == (1, 2, 1)
+    assert counted.extrapolated_time_share == pytest.approx((2 + 4) / (1 + 2 + 3 + 4 + 1 + 2))
+    assert (counted.lookup_hits, counted.lookup_misses) == (3 + 1, 2)
+    assert counted.warning is not None
+    assert counted.warning.startswith("2 of 6 steps, 46.2% of their time, are extrapolated")
+    assert "the first: batch 1, known up to 0" in counted.warning
+    assert "--strict" in counted.warning
+
+
+def test_without_guesses_there_is_no_warning(tmp_path: Path) -> None:
+    assert PredictedSteps.read(tmp_path).warning is None
+    log_steps(tmp_path / "steps-1.jsonl", "measured", "stated")
+    assert PredictedSteps.read(tmp_path).warning is None
 
 
 def test_a_report_shows_what_there_is(tmp_path: Path) -> None:
@@ -280,18 +334,9 @@ def test_a_report_shows_what_there_is(tmp_path: Path) -> None:
     assert list(curve.times_s) == [-0.5, 0.5]
     assert list(curve.values) == [1, 2]
     requests = [request(0), request(1)]
-    spread = Spread.of([0.02, 0.02])
-    cost = ProcessCost(name="server", cpu_s=0.5, resident_bytes=3 * 2**20)
-    host = Summary.Host(
-        wall_s=1,
-        virtual_s=20,
-        advances=3,
-        warnings={"busy_wait": 1},
-        serving=Serving(wall_s=1, steps=4, processes=[cost]),
-    )
-    summary = Summary(
-        sent=2, completed=2, failed=0, ttft=spread, tpot=None, itl=None, latency=spread, host=host
-    )
+    log_steps(folder.steps / "steps-1.jsonl", "interpolated", "extrapolated")
+    predicted_steps = PredictedSteps.read(folder.steps)
+    summary = summary_of_two().model_copy(update={"predicted_steps": predicted_steps})
     write_report(folder, RunConfig.model_validate(RUN), requests, summary)
     page = folder.report.read_text()
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", page)
@@ -300,7 +345,24 @@ def test_a_report_shows_what_there_is(tmp_path: Path) -> None:
     assert "2 of 2 requests completed" in page
     assert "busy_wait: 1" in page
     assert re.search(r"<td>server</td>.*0\.50</td>.*>3</td>", page, re.DOTALL)
+    assert '<td>interpolated</td><td class="number">1</td>' in page
+    assert "1 of 2 steps, 66.7% of their time, are extrapolated" in page
     assert "src=" not in page, "one file that needs no other"
+
+
+def test_a_report_is_made_once_more_from_its_folder(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run")
+    folder.config.write_text(yaml.safe_dump(RunConfig.of(**RUN).model_dump(mode="json")))
+    unfinished = CliRunner().invoke(app, ["report", str(folder.path)])
+    assert unfinished.exit_code == 2
+    assert "it was not run to its end" in unfinished.output
+    folder.requests.write_text(f"{request(0).model_dump_json()}\n")
+    assert CliRunner().invoke(app, ["report", str(folder.path)]).exit_code == 2  # no summary
+    folder.summary.write_text(summary_of_two().model_dump_json())
+    made = CliRunner().invoke(app, ["report", str(folder.path)])
+    assert made.exit_code == 0, made.output
+    assert "2 of 2 requests completed" in folder.report.read_text()
+    assert json.loads(folder.trace.read_text())["traceEvents"]
 
 
 def test_a_trace_has_steps_and_requests_from_the_first_request_on(tmp_path: Path) -> None:
@@ -327,3 +389,77 @@ def test_a_trace_has_steps_and_requests_from_the_first_request_on(tmp_path: Path
     begins = [event for event in events if event["ph"] == "b"]
     assert len(begins) == len([event for event in events if event["ph"] == "e"]) == 4
     assert begins[0]["name"] == "request 0"
+
+
+def stock_command(**said: Any) -> list[str]:
+    config = RunConfig.read(None, **(RUN | {"num_requests": 20} | said))
+    planned = planned_of(config)
+    assert clients.sends_as_stock(config, planned)
+    launch: Any = SimpleNamespace(
+        bin=Path("bin"), port=1, url="http://127.0.0.1:1", model=model_named("llama-3.1-8b")
+    )
+    with tempfile.TemporaryDirectory() as path:
+        folder = RunFolder.create(Path(path) / "run")
+        return clients.prepare_client(config, planned, launch, folder, as_stock=True)
+
+
+@pytest.mark.parametrize(
+    ("said", "options"),
+    [
+        ({}, "--request-rate 4.0"),
+        ({"rate": 2}, "--request-rate 2.0"),
+        ({"rate": "inf"}, "--request-rate inf"),
+        ({"arrival": "gamma:0.5", "rate": 2}, "--request-rate 2.0 --burstiness 0.5"),
+        ({"arrival": "constant"}, "--request-rate 4.0 --burstiness inf"),
+        ({"arrival": "burst"}, "--request-rate inf"),
+        ({"arrival": "closed:3"}, "--request-rate inf … --max-concurrency 3"),
+        ({"max_concurrency": 5}, "--request-rate 4.0 … --max-concurrency 5"),
+        (
+            {"arrival": "ramp:2-8:exponential"},
+            "--ramp-up-strategy exponential --ramp-up-start-rps 2 --ramp-up-end-rps 8",
+        ),
+        ({"workload": "mooncake", "num_requests": 2}, "--request-rate 4.0"),
+    ],
+)
+def test_the_stock_client_is_told_the_arrivals(said: dict[str, Any], options: str) -> None:
+    command = stock_command(**said)
+    assert command[:3] == ["bin/vllm", "bench", "serve"]
+    said_options = " ".join(command)
+    for part in options.split(" … "):
+        assert f" {part} " in f"{said_options} "
+    assert ("--burstiness" in said_options) == ("--burstiness" in options)
+
+
+@pytest.mark.parametrize(
+    ("said", "missing"),
+    [
+        ({"arrival": "trace"}, "no trace arrivals"),
+        ({"arrival": "uniform"}, "no uniform arrivals"),
+        ({"arrival": "normal:0.1"}, "no normal arrivals"),
+        ({"arrival": "ramp:8-2"}, "no such ramp"),
+        ({"arrival": "ramp:1.5-2"}, "no such ramp"),
+        ({"arrival": "ramp:1-2:10s"}, "no such ramp"),
+        ({"workload": "sessions"}, "no sessions"),
+    ],
+)
+def test_what_the_stock_client_can_t_send_ours_does(said: dict[str, Any], missing: str) -> None:
+    config = RunConfig.read(None, **(RUN | {"num_requests": 20} | said))
+    planned = planned_of(config)
+    assert not clients.sends_as_stock(config, planned)
+    with pytest.raises(ConfigError, match=f"vllm bench serve has {missing}.*: say own"):
+        clients.sends_as_stock(config.model_copy(update={"client": "stock"}), planned)
+
+
+def test_ours_sends_anything_that_it_is_asked_to() -> None:
+    config = RunConfig.read(None, **RUN, client="own")
+    assert not clients.sends_as_stock(config, planned_of(config))
+
+
+def test_an_engine_that_a_predictor_ended_says_why(tmp_path: Path) -> None:
+    log = tmp_path / "engine.log"
+    said = "warpserve.predictors.predictor.PredictorError: strict: a step is extrapolated: too long"
+    log.write_text(f"INFO ready\n(EngineCore pid=7) ERROR [core.py:1233] {said}\nEngine died\n")
+    session: Any = SimpleNamespace(wait_exited=lambda _limit_s: Exited(7, 1))
+    engine = RunningEngine(session, {}, 7, log)
+    with pytest.raises(RunError, match=r"exit code 1\): strict: a step is extrapolated: too long"):
+        engine.wait(1.0)

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
+import math
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple, cast
 
+import numpy as np
 import pytest
 
 from warpserve.patches import versions
 from warpserve.patches.imported import after_import
 from warpserve.patches.step_log import StepLog
 from warpserve.patches.tokens import TokenSource, fraction_of, seed_of
+from warpserve.patches.vllm.frontend import delay_requests
 from warpserve.patches.vllm.requests import GIVEN_OUTPUT, Requests
 from warpserve.patches.vllm.speculation import Acceptance, AcceptanceError
+from warpserve.patches.vllm.support import require_supported
 from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.constant import Constant
-from warpserve.predictors.predictor import Prediction, PredictorError, Provenance
+from warpserve.predictors.predictor import Lookups, Prediction, PredictorError, Provenance
 from warpserve.predictors.spec import duration_ns_of, read_spec
 
 VOCABULARY = 1_000
@@ -125,6 +130,11 @@ def scheduled(
     )
 
 
+def sampling(**asked: Any) -> SimpleNamespace:
+    """SamplingParams."""
+    return SimpleNamespace(**{"extra_args": None, "allowed_token_ids": None} | asked)
+
+
 def new_request(request_id: str, prompt: list[int], **more: Any) -> SimpleNamespace:
     defaults = {
         "req_id": request_id,
@@ -132,7 +142,7 @@ def new_request(request_id: str, prompt: list[int], **more: Any) -> SimpleNamesp
         "num_computed_tokens": 0,
         "lora_request": None,
         "pooling_params": None,
-        "sampling_params": SimpleNamespace(extra_args=None, logprobs=None),
+        "sampling_params": sampling(),
     }
     return SimpleNamespace(**defaults | more)
 
@@ -211,9 +221,10 @@ def test_a_preempted_request_computes_its_outputs_again_and_goes_on_with_the_sam
     assert requests.advance(again, None) == expected
 
 
-def test_the_workload_s_own_answer_is_given_first() -> None:
+@pytest.mark.parametrize("output", [[11, 12], "11,12"])
+def test_the_workload_s_own_answer_is_given_first(output: list[int] | str) -> None:
     requests = Requests(VOCABULARY, NO_DRAFTS)
-    given = SimpleNamespace(extra_args={GIVEN_OUTPUT: [11, 12]}, logprobs=None)
+    given = sampling(extra_args={GIVEN_OUTPUT: output})
     step = scheduled({"a": 3}, new=[new_request("a", [1, 2, 3], sampling_params=given)])
     answer = []
     for outputs in range(3):
@@ -222,6 +233,86 @@ def test_the_workload_s_own_answer_is_given_first() -> None:
         step = scheduled({"a": 1}, cached={"a": (3 + outputs, outputs + 1)})
     assert answer[:2] == [[11], [12]]
     assert answer[2] not in ([11], [12])
+
+
+def test_an_answer_that_is_none_is_refused() -> None:
+    given = sampling(extra_args={GIVEN_OUTPUT: "11,twelve"})
+    with pytest.raises(ValueError, match=f"{GIVEN_OUTPUT}: '11,twelve' are no token ids"):
+        run(
+            Requests(VOCABULARY, NO_DRAFTS),
+            scheduled({"a": 1}, new=[new_request("a", [1], sampling_params=given)]),
+        )
+
+
+def test_answers_to_one_prompt_differ() -> None:
+    requests = Requests(VOCABULARY, NO_DRAFTS)
+    names = ["cmpl-1", "0_cmpl-1", "1_cmpl-1", "2_cmpl-1"]
+    new = [new_request(name, [1, 2, 3]) for name in names]
+    alone, first, second, third = run(requests, scheduled(dict.fromkeys(names, 3), new=new))
+    assert alone == first
+    assert len({*first, *second, *third}) == 3
+
+
+class Rows(NamedTuple):
+    """Of log probabilities, as vLLM has them in lists and in tensors."""
+
+    token_ids: np.ndarray[Any, Any]
+    logprobs: np.ndarray[Any, Any]
+    ranks: np.ndarray[Any, Any]
+    starts: list[int] | None = None
+
+
+@pytest.fixture
+def logprobs(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Those of a worker, with stand-ins for what it takes of vLLM and torch."""
+    outputs = SimpleNamespace(LogprobsLists=Rows, LogprobsTensors=Rows)
+    monkeypatch.setitem(sys.modules, "vllm.v1.outputs", cast(ModuleType, outputs))
+    torch = SimpleNamespace(from_numpy=lambda array: array)
+    monkeypatch.setitem(sys.modules, "torch", cast(ModuleType, torch))
+    monkeypatch.delitem(sys.modules, "warpserve.patches.vllm.logprobs", raising=False)
+    return importlib.import_module("warpserve.patches.vllm.logprobs").Logprobs(VOCABULARY)
+
+
+def asking(name: str, **asked: Any) -> SimpleNamespace:
+    params = sampling(**{"logprobs": None, "prompt_logprobs": None} | asked)
+    return new_request(name, [7, 8, 9], sampling_params=params)
+
+
+def test_nobody_who_does_not_ask_gets_log_probabilities(logprobs: Any) -> None:
+    logprobs.update(scheduled({"a": 3}, new=[asking("a")]))
+    assert logprobs.of_step(["a"], [[11]]) == {}
+
+
+def test_each_token_of_a_step_has_as_many_as_the_one_who_asks_for_most(logprobs: Any) -> None:
+    new = [asking("a", logprobs=1), asking("b", logprobs=2), asking("c", logprob_token_ids=[3, 4])]
+    logprobs.update(scheduled({"a": 3, "b": 3, "c": 3}, new=new))
+    rows = logprobs.of_step(["a", "b", "c"], [[11], [], [12, 13]])["logprobs"]
+    assert rows.token_ids.tolist() == [[11, 11, 12], [12, 3, 4], [13, 3, 4]]
+    assert np.allclose(rows.logprobs, -math.log(VOCABULARY))
+    assert rows.ranks.tolist() == [1, 1, 1]
+    assert rows.starts == [0, 1, 1, 3]
+
+
+def test_a_prompt_s_come_with_the_first_token_and_once(logprobs: Any) -> None:
+    new = asking("a", prompt_logprobs=1)
+    logprobs.update(scheduled({"a": 2}, new=[new]))
+    assert logprobs.of_step(["a"], [[]])["prompt_logprobs_dict"] == {}
+    rows = logprobs.of_step(["a"], [[11]])["prompt_logprobs_dict"]["a"]
+    assert rows.token_ids.tolist() == [[8, 8], [9, 9]]
+    assert logprobs.of_step(["a"], [[12]])["prompt_logprobs_dict"] == {}
+    # Preempted, it starts over as a new one, with its outputs.
+    new.prefill_token_ids = [7, 8, 9, 11, 12]
+    logprobs.update(scheduled({"a": 5}, new=[new]))
+    assert logprobs.of_step(["a"], [[13]]).get("prompt_logprobs_dict", {}) == {}
+
+
+def test_a_restricted_answer_has_only_what_is_allowed() -> None:
+    requests = Requests(VOCABULARY, NO_DRAFTS)
+    few = sampling(allowed_token_ids=[3, 5])
+    answer = run(requests, scheduled({"a": 1}, new=[new_request("a", [1], sampling_params=few)]))
+    for outputs in range(1, 30):
+        answer += run(requests, scheduled({"a": 1}, cached={"a": (outputs, outputs)}))
+    assert {token for tokens in answer for token in tokens} == {3, 5}
 
 
 def test_a_resumed_request_is_where_the_scheduler_says() -> None:
@@ -297,6 +388,26 @@ def test_draws_are_even_whatever_one_walks_by() -> None:
     assert low / 10_000 == pytest.approx(0.5, abs=0.02)
 
 
+@pytest.mark.parametrize(("spec", "waited_s"), [("analytic:request_host=5ms", 0.005), ("", 0)])
+def test_requests_wait_for_what_servers_take_of_them(
+    monkeypatch: pytest.MonkeyPatch, spec: str, waited_s: float
+) -> None:
+    slept: list[float] = []
+
+    async def sleep(duration_s: float) -> None:
+        slept.append(duration_s)
+
+    class AsyncLLM:
+        async def add_request(self, name: str, *, priority: int) -> tuple[str, int]:
+            return name, priority
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    monkeypatch.setenv("WARPSERVE_PREDICTOR", spec or "constant:10ms")
+    delay_requests(SimpleNamespace(AsyncLLM=AsyncLLM))  # type: ignore[arg-type]
+    assert asyncio.run(AsyncLLM().add_request("a", priority=3)) == ("a", 3)
+    assert sum(slept) == waited_s
+
+
 def test_a_step_log_has_a_line_for_each_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,7 +416,8 @@ def test_a_step_log_has_a_line_for_each_step(
     batch = Batch((RequestStep(1, 9, False),), 1)
     log.write(batch, ["a"], Prediction(5, Provenance.STATED), 100, 105)
     (file,) = tmp_path.iterdir()
-    assert json.loads(file.read_text()) == {
+    first = file.read_text()
+    assert json.loads(first) == {
         "start_ns": 100,
         "end_ns": 105,
         "duration_ns": 5,
@@ -314,6 +426,10 @@ def test_a_step_log_has_a_line_for_each_step(
         "request_ids": ["a"],
         "requests": [[1, 9, False]],
     }
+    guess = Prediction(5, Provenance.EXTRAPOLATED, "too long")
+    StepLog.of_process(lambda: Lookups(3, 1)).write(batch, ["a"], guess, 100, 105)
+    more = {"provenance": "extrapolated", "outside": "too long", "lookups": [3, 1]}
+    assert json.loads(file.read_text()) == json.loads(first) | more
 
 
 @pytest.mark.parametrize(
@@ -343,3 +459,50 @@ def test_durations_have_units(text: str, duration_ns: int) -> None:
 def test_a_predictor_that_is_none_is_refused(spec: str) -> None:
     with pytest.raises(PredictorError):
         read_spec(spec)
+
+
+def vllm_config(**changed: dict[str, Any]) -> SimpleNamespace:
+    """A VllmConfig of a model that generates, without anything special."""
+    parts: dict[str, dict[str, Any]] = {
+        "parallel_config": {"data_parallel_size": 1, "pipeline_parallel_size": 1},
+        "model_config": {
+            "is_moe": False,
+            "runner_type": "generate",
+            "is_encoder_decoder": False,
+            "enable_prompt_embeds": False,
+        },
+    }
+    parts |= changed
+    made = {name: SimpleNamespace(**part) for name, part in parts.items()}
+    return SimpleNamespace(**{"kv_transfer_config": None, "speculative_config": None, **made})
+
+
+def test_what_is_supported_is_not_refused() -> None:
+    require_supported(vllm_config())
+    require_supported(vllm_config(kv_transfer_config={"kv_connector": "OffloadingConnector"}))
+
+
+@pytest.mark.parametrize(
+    "connector",
+    [
+        "ExampleConnector",
+        "LMCacheConnectorV1",
+        "LMCacheMPConnector",
+        "MooncakeConnector",
+        "MultiConnector",
+        "NixlConnector",
+    ],
+)
+def test_connectors_whose_transfers_would_take_no_time_are_refused(connector: str) -> None:
+    with pytest.raises(NotImplementedError, match="other than OffloadingConnector"):
+        require_supported(vllm_config(kv_transfer_config={"kv_connector": connector}))
+
+
+def test_all_that_is_refused_is_named_at_once() -> None:
+    config = vllm_config(
+        parallel_config={"data_parallel_size": 1, "pipeline_parallel_size": 2},
+        speculative_config={"method": "ngram"},
+        kv_transfer_config={"kv_connector": "NixlConnector"},
+    )
+    with pytest.raises(NotImplementedError, match=r"KV connectors .*; nor with both speculative"):
+        require_supported(config)

@@ -30,7 +30,7 @@ from warpserve.predictors.captured import SIZES, padded_tokens
 from warpserve.predictors.composed import Composed, Prefill
 from warpserve.predictors.constant import Constant
 from warpserve.predictors.curves import Curve, blend, position
-from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.deployment import Deployment, Drafter
 from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.hardware import hardware_environment, hardware_of_session
 from warpserve.predictors.learned.features import NAMES, features
@@ -39,14 +39,16 @@ from warpserve.predictors.learned.predictor import Learned, Regression
 from warpserve.predictors.model_shape import LatentAttention, ModelShape, model_shape
 from warpserve.predictors.predictor import (
     Explaining,
+    Lookups,
     OperatorTime,
     Prediction,
     PredictorError,
     Provenance,
 )
 from warpserve.predictors.replay import Replay, replay
-from warpserve.predictors.spec import predictor_of, read_spec
+from warpserve.predictors.spec import predictor_of, predictor_of_session, read_spec
 from warpserve.predictors.strict import Strict
+from warpserve.predictors.warned import Warned
 from warpserve.predictors.weights import weights_of
 
 ROOT = Path(__file__).parents[1]
@@ -261,6 +263,7 @@ def vllm_config(**changes: Any) -> SimpleNamespace:
         model_config=SimpleNamespace(**model),
         parallel_config=SimpleNamespace(**parallel),
         cache_config=SimpleNamespace(**cache),
+        speculative_config=changes.get("speculative_config"),
     )
 
 
@@ -417,13 +420,11 @@ def test_a_batch_that_is_none_is_refused(batch: Batch) -> None:
         Composed(FakeCosts()).predict(batch)
 
 
-def test_guesses_are_marked_and_counted_and_reported_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    predictor = Composed(FakeCosts(objection="too long"))
+def test_guesses_are_marked_and_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    predictor = Warned(Composed(FakeCosts(objection="too long")))
     for _ in range(3):
-        assert predictor.predict(decodes(1, 10)).provenance is Provenance.EXTRAPOLATED
-    assert predictor.extrapolated == 3
+        predicted = predictor.predict(decodes(1, 10))
+        assert (predicted.provenance, predicted.outside) == (Provenance.EXTRAPOLATED, "too long")
     assert caplog.text.count("too long") == 1
 
 
@@ -431,7 +432,7 @@ def test_sizes_that_were_met_before_are_looked_up() -> None:
     predictor = Composed(FakeCosts())
     for context in range(10, 20):
         predictor.predict(decodes(4, context))
-    assert predictor.cache_hits == 9
+    assert predictor.lookups == Lookups(hits=9, misses=1)
 
 
 # Specs
@@ -465,7 +466,8 @@ def test_specs_that_say_nothing_are_refused_before_a_session(spec: str) -> None:
 
 def test_strict_predictors_guess_nothing() -> None:
     strict = Strict(Composed(FakeCosts(objection="too long")))
-    with pytest.raises(PredictorError, match="4 requests, 4 new tokens and 400 tokens of context"):
+    said = "4 requests, 4 new tokens and 400 tokens of context is extrapolated: too long"
+    with pytest.raises(PredictorError, match=said):
         strict.predict(decodes(4, 100))
     assert ns(Strict(Composed(FakeCosts())), decodes(4, 100)) == 6
     assert isinstance(predictor_of("analytic:host=1ms,strict", deployment()), Strict)
@@ -526,6 +528,19 @@ def test_more_work_takes_longer(name: str) -> None:
         durations = [ns(predictor, batch) for batch in batches]
         assert durations == sorted(durations)
         assert durations[0] < durations[-1]
+
+
+def test_sampling_looks_at_each_logit() -> None:
+    def sampling_ns(count: int, **changes: Any) -> float:
+        rows = predictor_of("analytic", deployment(**changes)).explain(decodes(count, 100))
+        return sum(row.duration_ns for row in rows if row.name == "sampling")
+
+    logits_bytes = 64 * 128_256 * (2 + 4 + 4)
+    least_ns = logits_bytes / H100.memory_bandwidth_bytes_per_s * 1e9
+    assert least_ns < sampling_ns(64) < 2 * least_ns
+    assert sampling_ns(64) == sampling_ns(64, tensor_parallel=8), "each rank has all logits"
+    assert sampling_ns(64, pipeline_parallel=2, pipeline_rank=0) == 0
+    assert sampling_ns(64, pipeline_parallel=2, pipeline_rank=1) == sampling_ns(64)
 
 
 def test_each_request_costs_what_it_costs() -> None:
@@ -637,6 +652,67 @@ def test_a_gpu_that_does_not_exist_can_be_asked_about() -> None:
     assert 0.5 < ratio < 0.7
 
 
+# Drafters
+
+
+def drafted(passes: int, **changes: Any) -> Explaining:
+    drafter = deployment("llama-3.1-8b", tensor_parallel=8, **changes)
+    whole = deployment("llama-3.1-70b", tensor_parallel=8, drafter=Drafter(drafter, passes))
+    return predictor_of("analytic:scale=1.5,host=1ms", Deployment.from_json(whole.to_json()))
+
+
+def test_a_drafters_passes_are_part_of_the_step() -> None:
+    target = predictor_of("analytic", deployment("llama-3.1-70b", tensor_parallel=8))
+    drafter = predictor_of("analytic", deployment("llama-3.1-8b", tensor_parallel=8))
+    verifies = Batch((RequestStep(4, 1_000, False),) * 8, 32)
+    later = Batch((RequestStep(1, 1_004, False),) * 8, 8)
+    step_ns = ns(target, verifies) + ns(drafter, verifies) + 2 * ns(drafter, later)
+    assert ns(drafted(3), verifies) == pytest.approx(1.5 * step_ns + 1e6, rel=1e-6)
+    at_once_ns = ns(target, verifies) + ns(drafter, verifies)
+    assert ns(drafted(1), verifies) == pytest.approx(1.5 * at_once_ns + 1e6, rel=1e-6)
+    rows = drafted(3).explain(verifies)
+    assert sum(row.duration_ns for row in rows) == pytest.approx(ns(drafted(3), verifies), abs=5)
+    assert "drafter: logits x 2" in {row.name for row in rows}
+
+
+def test_what_is_stated_of_a_step_is_all_of_it() -> None:
+    whole = deployment(drafter=Drafter(deployment(), 3))
+    assert ns(predictor_of("constant:10ms", whole), decodes(4, 100)) == 10_000_000
+
+
+def speculating(method: str, **changes: Any) -> SimpleNamespace:
+    """A SpeculativeConfig with a head of EAGLE's."""
+    head = FakeConfig(MODELS["llama-3.1-8b"] | {"num_hidden_layers": 1, "draft_vocab_size": 32000})
+    model = SimpleNamespace(hf_config=head, hf_text_config=head, quantization=None)
+    fields: dict[str, Any] = {
+        "method": method,
+        "draft_model_config": model,
+        "draft_parallel_config": SimpleNamespace(tensor_parallel_size=1),
+        "num_speculative_tokens": 3,
+        "parallel_drafting": False,
+    }
+    return SimpleNamespace(**fields | changes)
+
+
+@pytest.mark.usefixtures("in_session")
+def test_a_worker_of_vllm_knows_its_drafter(caplog: pytest.LogCaptureFixture) -> None:
+    def found(method: str, **changes: Any) -> Deployment:
+        speculative = speculating(method, **changes)
+        return vllm_deployment.deployment_of(vllm_config(speculative_config=speculative), 0)
+
+    eagle = found("eagle3")
+    assert eagle.drafter is not None
+    assert eagle.drafter.passes == 3
+    assert model_shape(eagle.drafter.deployment.config).vocabulary == 32_000
+    at_once = found("draft_model", parallel_drafting=True).drafter
+    assert at_once is not None
+    assert at_once.passes == 1
+    assert found("ngram").drafter is None
+    assert caplog.text == ""
+    assert found("medusa").drafter is None
+    assert "medusa is not known" in caplog.text
+
+
 # Replay
 
 RECORDED = [
@@ -665,6 +741,15 @@ def test_recorded_steps_take_as_long_again(log: Path) -> None:
         assert [row.duration_ns for row in predictor.explain(batch)] == [duration_ns]
 
 
+def test_adapters_make_another_batch(log: Path) -> None:
+    batch = RECORDED[0][0]._replace(loras=2)
+    with (log / "steps-2.jsonl").open("w") as file:
+        names = ["a"] * len(batch.requests)
+        StepLog(file).write(batch, names, Prediction(5_800, Provenance.MEASURED), 0, 1)
+    predictor = predictor_of(f"replay:{log}", deployment())
+    assert (ns(predictor, batch), ns(predictor, RECORDED[0][0])) == (5_800, 5_000)
+
+
 def test_a_step_recorded_twice_takes_the_median(log: Path) -> None:
     text = (log / "steps-1.jsonl").read_text()
     (log / "steps-2.jsonl").write_text(text.replace('"duration_ns":5000', '"duration_ns":5500') * 2)
@@ -686,8 +771,9 @@ def test_a_step_that_was_not_recorded_takes_as_long_as_the_nearest(
     log: Path, batch: Batch, duration_ns: int
 ) -> None:
     predictor = replay(str(log / "steps-1.jsonl"))
-    assert predictor.predict(batch) == Prediction(duration_ns, Provenance.EXTRAPOLATED)
-    assert predictor.missed == 1
+    outside = "not among the 4 batches that were recorded"
+    assert predictor.predict(batch) == Prediction(duration_ns, Provenance.EXTRAPOLATED, outside)
+    assert predictor.lookups == Lookups(hits=0, misses=1)
     assert predictor.explain(batch)[0].source == "the nearest that was recorded"
 
 
@@ -708,10 +794,12 @@ def test_a_replay_always_has_an_answer(batch: Batch) -> None:
         '{"requests": [], "padded_tokens": 1, "duration_ns": 0, "provenance": "measured"}',
         '{"requests": [], "padded_tokens": 1, "duration_ns": NaN, "provenance": "measured"}',
         '{"requests": [], "padded_tokens": 1, "duration_ns": 1, "provenance": "dreamt"}',
+        '{"requests": [], "padded_tokens": 1, "duration_ns": 1, "provenance": "measured"}',
+        "\x00\udcff",
     ],
 )
 def test_a_corrupted_log_is_named(log: Path, line: str) -> None:
-    with (log / "steps-1.jsonl").open("a") as file:
+    with (log / "steps-1.jsonl").open("a", errors="surrogateescape") as file:
         file.write(line + "\n")
     with pytest.raises(PredictorError, match=r"steps-1\.jsonl, line 5"):
         read_spec(f"replay:{log}")
@@ -729,7 +817,7 @@ def test_a_log_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 # Learned
 
-LAW_NS = (5e6, 2e3, 1e4, 0.0, 3e4, 1e4, 20.0, 1e6, 0.5, 10.0, 30.0)
+LAW_NS = (5e6, 2e3, 1e4, 0.0, 3e4, 1e4, 20.0, 1e6, 0.5, 10.0, 30.0, 0.0)
 
 
 def law_ns(batch: Batch) -> float:
@@ -762,8 +850,9 @@ def test_a_law_is_learned(regression: Regression) -> None:
     predictor = Learned(Regression.from_json(regression.to_json()))
     for batch in random_batches(50, seed=1):
         assert ns(predictor, batch) == pytest.approx(law_ns(batch), rel=0.01)
-    assert regression.held_out_median < 0.01
-    assert regression.steps == 600
+    assert regression.any.held_out_median < 0.01
+    assert regression.any.steps == 600
+    assert sum(stage.steps for stage in regression.stages.values()) == 600
 
 
 def test_what_is_noise_is_said_to_be(regression: Regression) -> None:
@@ -773,9 +862,27 @@ def test_what_is_noise_is_said_to_be(regression: Regression) -> None:
         for batch in random_batches(600, seed=0)
     ]
     learned_from_noise = fit(noisy, "noise")
-    assert 0.05 < learned_from_noise.held_out_median < 0.15
-    assert learned_from_noise.held_out_p90 > learned_from_noise.held_out_median
-    assert regression.held_out_p90 < 0.01
+    for stage in (learned_from_noise.any, *learned_from_noise.stages.values()):
+        assert 0.05 < stage.held_out_median < 0.15
+        assert stage.held_out_p90 > stage.held_out_median
+    predictions = [(Learned(learned_from_noise).predict(batch), took) for batch, took in noisy]
+    known = [(each, took) for each, took in predictions if each.uncertainty is not None]
+    within = [abs(e.duration_ns / took - 1) <= (e.uncertainty or 0) for e, took in known]
+    assert sum(within) / len(within) == pytest.approx(0.9, abs=0.05)
+    assert regression.any.held_out_p90 < 0.01
+
+
+def test_each_kind_of_steps_is_learned_by_itself_where_there_are_enough() -> None:
+    pytest.importorskip("sklearn")
+    mixed = Batch(decodes(3, 500).requests + prefill(100).requests, 104)
+    many = [(decodes(1 + i % 64, 100 + 17 * i), 1_000_000 + 100 * i) for i in range(200)]
+    few = [(mixed, 9_000_000)] * 20
+    found = fit(many + few, "two laws")
+    assert set(found.stages) == {"decode"}
+    predictor = Learned(found)
+    assert "200 decode steps" in predictor.explain(decodes(4, 500))[0].source
+    assert "220 steps of all kinds" in predictor.explain(mixed)[0].source
+    assert predictor.predict(decodes(4, 500)).uncertainty == found.stages["decode"].held_out_p90
 
 
 def test_learned_steps_never_get_shorter_with_more_work(regression: Regression) -> None:
@@ -793,9 +900,11 @@ def test_learned_steps_never_get_shorter_with_more_work(regression: Regression) 
 def test_steps_larger_than_what_was_learned_from_are_marked(regression: Regression) -> None:
     predictor = Learned(regression)
     assert predictor.predict(decodes(64, 1000)).provenance is Provenance.INTERPOLATED
-    assert predictor.predict(decodes(64, 20_000)).provenance is Provenance.EXTRAPOLATED
+    long = predictor.predict(decodes(64, 20_000))
+    assert long.provenance is Provenance.EXTRAPOLATED
+    assert long.outside is not None
+    assert long.outside.startswith("context of decodes: 1,280,000, learned up to ")
     assert predictor.predict(prefill(9000)).provenance is Provenance.EXTRAPOLATED
-    assert predictor.extrapolated == 2
 
 
 def test_a_learned_step_is_explained(regression: Regression) -> None:
@@ -803,7 +912,7 @@ def test_a_learned_step_is_explained(regression: Regression) -> None:
     batch = random_batches(1, seed=3)[0]
     rows = predictor.explain(batch)
     assert sum(row.duration_ns for row in rows) == pytest.approx(ns(predictor, batch), abs=2)
-    assert "600 steps" in rows[0].source
+    assert "steps, 9 of 10 within" in rows[0].source
 
 
 def test_fit_reads_a_log_and_its_file_is_a_predictor(tmp_path: Path) -> None:
@@ -828,10 +937,32 @@ def test_fit_says_what_is_wrong(log: Path) -> None:
     assert not (log / "out.json").exists()
 
 
+SOUND: dict[str, Any] = {
+    "coefficients_ns": [0.0] * len(NAMES),
+    "largest": [1.0] * len(NAMES),
+    "steps": 1,
+    "held_out_median": 0.1,
+    "held_out_p90": 0.2,
+}
+"""A stage of a learned predictor, in which nothing takes time."""
+
+
+def test_a_learned_step_never_takes_no_time() -> None:
+    nothing = Regression.from_json(
+        json.dumps({"names": list(NAMES), "any": SOUND, "stages": {}, "source": ""})
+    )
+    with pytest.raises(PredictorError, match=r"0\.0 ns came out"):
+        Learned(nothing).predict(decodes(1, 10))
+
+
 @pytest.mark.parametrize(
     "change",
-    [{"names": ["step"]}, {"coefficients_ns": [1.0]}, {"steps": None, "more": 1}]
-    + [{"coefficients_ns": [bad] * len(NAMES)} for bad in (-1.0, math.nan, math.inf)],
+    [{"names": ["step"]}, {"any": {}}, {"any": None}, {"stages": []}, {"more": 1}]
+    + [{"stages": {"dream": SOUND}}, {"any": SOUND | {"largest": [1.0]}}]
+    + [
+        {"any": SOUND | {"coefficients_ns": [bad] * len(NAMES)}}
+        for bad in (-1.0, math.nan, math.inf)
+    ],
 )
 def test_a_learned_predictor_that_is_none_is_refused(
     tmp_path: Path, regression: Regression, change: dict[str, Any]
@@ -866,6 +997,43 @@ def test_the_command_explains_a_step() -> None:
     table = explain("--predictor", "analytic", "--decode", "32x1024")
     assert table.exit_code == 0
     assert "decode attention" in table.stdout
+
+
+def test_the_command_sweeps_batch_sizes_and_contexts(log: Path, tmp_path: Path) -> None:
+    plot = tmp_path / "sweep.svg"
+    sweep = ("--predictor", f"replay:{log}", "--sweep", "8,4@100,1000", "--plot", str(plot))
+    table = explain(*sweep)
+    assert table.exit_code == 0, table.output
+    rows = [line.split() for line in table.stdout.splitlines()]
+    assert [row for row in rows if row and row[0] in ("4", "8")] == [
+        ["4", "0.005", "0.007"],
+        ["8", "0.006", "0.006*"],
+    ]
+    points = json.loads(explain(*sweep, "--json").stdout)
+    assert [point["requests"] for point in points] == [4, 8, 4, 8]
+    assert points[3]["outside"] == "not among the 4 batches that were recorded"
+    assert plot.read_text().startswith("<?xml")
+    for text in ("", "8", "8@", "0@100", "8@0", "8,@100", "a@b"):
+        assert explain("--sweep", text).exit_code == 2
+
+
+def test_the_command_can_refuse_to_guess(log: Path) -> None:
+    known, unknown = (
+        explain("--predictor", f"replay:{log}", "--strict", "--decode", groups)
+        for groups in ("4x99", "3x99")
+    )
+    assert known.exit_code == 0
+    assert unknown.exit_code == 2
+    assert "a step of 3 requests" in unknown.output
+    assert "not among the 4 batches that were recorded" in unknown.output
+
+
+def test_a_session_can_refuse_to_guess(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPSERVE_PREDICTOR", f"replay:{log}")
+    assert isinstance(predictor_of_session(deployment()), Warned)
+    monkeypatch.setenv("WARPSERVE_STRICT", "1")
+    with pytest.raises(PredictorError, match="3 requests"):
+        predictor_of_session(deployment()).predict(decodes(3, 100))
 
 
 @pytest.mark.parametrize(

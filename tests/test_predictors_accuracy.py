@@ -7,8 +7,9 @@ import pytest
 from tests.benchmarks.predictors.errors import Errors
 from tests.benchmarks.predictors.profiles import _PROFILES, Profile
 from tests.benchmarks.predictors.real_runs import _RUNS, decode_steps
-from tests.benchmarks.predictors.serving_points import fit, points_by_cell
+from tests.benchmarks.predictors.serving_points import points_by_cell
 from tests.benchmarks.predictors.steady_state import Load, tpot_ns
+from warpserve.bench.calibration.fitting import fit_line
 from warpserve.predictors.batch import Batch
 from warpserve.predictors.predictor import Prediction, Provenance
 
@@ -50,13 +51,13 @@ def test_no_more_steps_are_mixed_than_there_are() -> None:
 
 def test_a_fit_finds_host_time_and_leaves_alone_what_is_right() -> None:
     predicted = [1e6 * n for n in (1, 2, 5, 10, 30, 70)]
-    right = fit([(p, p) for p in predicted])
+    right = fit_line([(p, p) for p in predicted])
     assert right.scale == pytest.approx(1)
     assert right.host_ns == pytest.approx(0, abs=1)
-    slow_host = fit([(p, p + 2e6) for p in predicted])
+    slow_host = fit_line([(p, p + 2e6) for p in predicted])
     assert slow_host.host_ns == pytest.approx(2e6, rel=0.01)
     assert slow_host.scale == pytest.approx(1, rel=0.01)
-    assert fit([(p, 0.9 * p - 1e5) for p in predicted]).host_ns == 0
+    assert fit_line([(p, 0.9 * p - 1e5) for p in predicted]).host_ns == 0
 
 
 def test_errors_are_summarised() -> None:

@@ -32,6 +32,7 @@ class MemberOptions:
 
     gpu: str | None = None
     predictor: str | None = None
+    strict: bool = False
     step_log: Path | None = None
     acceptance: str | None = None
     ghost_ranks: bool = True
@@ -61,6 +62,9 @@ def run(
         str | None,
         typer.Option(help="how long an engine's steps take, such as constant:10ms"),
     ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="with --predictor: an extrapolated step is an error")
+    ] = False,
     step_log: Annotated[
         Path | None, typer.Option(help="a folder for a line about each step of an engine")
     ] = None,
@@ -152,6 +156,7 @@ def run(
         asked = MemberOptions(
             gpu=gpu,
             predictor=predictor,
+            strict=strict,
             step_log=step_log,
             acceptance=acceptance,
             ghost_ranks=ghost_ranks,

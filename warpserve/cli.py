@@ -5,9 +5,16 @@ from __future__ import annotations
 import typer
 
 import warpserve.timekeeper.cli as timekeeper_cli
+from warpserve.bench.calibration.cli import calibrate
 from warpserve.bench.cli import bench
+from warpserve.bench.compare.cli import compare_runs
 from warpserve.bench.models.cli import models
+from warpserve.bench.real.cli import import_run
+from warpserve.bench.record import record
+from warpserve.bench.replay import replay
+from warpserve.bench.report.cli import report
 from warpserve.bench.serve import serve
+from warpserve.bench.workload.cli import workload
 from warpserve.cuda_shim.api.coverage import cuda_coverage
 from warpserve.cuda_shim.catalogue.cli import gpus
 from warpserve.members import member_environment, prepare_members
@@ -27,11 +34,18 @@ app = typer.Typer(
 app.command(context_settings={"allow_interspersed_args": False})(run)
 app.command()(bench)
 app.command()(serve)
+app.command("import")(import_run)
+app.command("compare")(compare_runs)
+app.command()(replay)
+app.command()(report)
 app.command()(status)
 app.command()(gpus)
 app.command()(models)
+app.command()(workload)
 app.command()(predict)
+app.command(context_settings={"allow_interspersed_args": False})(record)
 app.command()(fit)
+app.command()(calibrate)
 app.command()(doctor)
 app.command()(cuda_coverage)
 app.add_typer(engine, name="engine")

@@ -16,7 +16,7 @@ from warpserve.predictors.aiconfigurator.client import python_environment
 from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.hardware import hardware_environment
 from warpserve.predictors.predictor import PredictorError
-from warpserve.predictors.spec import SESSION_PREDICTOR, check_spec
+from warpserve.predictors.spec import SESSION_PREDICTOR, SESSION_STRICT, check_spec
 from warpserve.timekeeper.cli import MemberOptions
 
 
@@ -25,6 +25,8 @@ def prepare_members(asked: MemberOptions, command: Sequence[str]) -> None:
 
     To be called before the session begins. Raises WarpserveError where it can't be done.
     """
+    if asked.strict and asked.predictor is None:
+        raise SessionError("--strict is about a predictor: say --predictor, too")
     if asked.predictor is not None:
         _check_predictor(asked.predictor, asked.gpu)
     if asked.acceptance is not None:
@@ -46,6 +48,7 @@ def member_environment(
         env |= hardware_environment(hardware_of(asked.gpu))
     if asked.predictor is not None:
         env[SESSION_PREDICTOR] = asked.predictor
+        env[SESSION_STRICT] = "1" if asked.strict else ""
         env |= python_environment()
         env |= hub_folder(folder / "hub", env)
     if asked.acceptance is not None:

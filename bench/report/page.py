@@ -30,12 +30,12 @@ def write_report(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
     )
     page = templates.get_template("page.html").render(
-        config=config, summary=summary, plots=_plots(folder, requests)
+        config=config, summary=summary, plots=plots_of(folder, requests)
     )
     folder.report.write_text(page)
 
 
-def _plots(folder: RunFolder, requests: Sequence[RequestResult]) -> dict[str, str]:
+def plots_of(folder: RunFolder, requests: Sequence[RequestResult]) -> dict[str, str]:
     """SVG by title, those for which there is data."""
     drawn = {
         title: plots.distribution([value * 1e3 for value in values_s], title)

@@ -18,10 +18,13 @@
 | ``Worker.take_draft_token_ids`` | instead, once warm | what a drafter proposes next |
 | ``Worker.execute_dummy_batch`` | instead, once warm | a rank without requests |
 | ``EngineCoreProc.input_queue``, ``aborts_queue`` | without the present instant's | no race |
+| ``AsyncLLM.add_request`` | later by ``request_host=`` | what servers take of a request |
 | ``EngineCoreProc._process_engine_step`` | afterwards, raises in a deadlock | none hangs |
 
 The worker is the seam that all versions share: the scheduler's output goes in, tokens come out. All
 that decides about timing is before it: in the scheduler, the KV-cache manager and the servers.
+
+Without virtual GPUs nothing of this is done. What `warpserve record` does is in recorder.py.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ from warpserve.patches.versions import require_version
 from warpserve.patches.virtual_gpu import is_virtual
 from warpserve.patches.vllm.arrivals import settle_arrivals
 from warpserve.patches.vllm.deadlock import end_deadlocks
+from warpserve.patches.vllm.frontend import delay_requests
 from warpserve.patches.vllm.ghosts import (
     are_ghosts,
     choose_executor,
@@ -45,19 +49,25 @@ from warpserve.patches.vllm.ghosts import (
 )
 from warpserve.patches.vllm.kv_offload import copy_without_touching
 from warpserve.patches.vllm.loading import load_configurations
+from warpserve.patches.vllm.recording import RECORDING
 from warpserve.patches.vllm.shm_broadcast import block_at_once
 from warpserve.predictors.spec import SESSION_PREDICTOR
 
 VERSIONS = ("0.19.0", "0.24.0", "0.33.0")
-
 
 _OF_RANKS = "vllm.distributed.device_communicators"
 
 
 def install() -> None:
     """Patches vLLM's modules as soon as this process imports them."""
-    if not is_virtual():
-        return
+    if is_virtual():
+        _install_virtual()
+    if RECORDING in os.environ:
+        # Behind the virtual worker's: in a session, its steps are recorded as if they were real.
+        after_import("vllm.v1.worker.gpu_worker", _record_worker)
+
+
+def _install_virtual() -> None:
     after_import("vllm.distributed.parallel_state", _patch_groups)
     after_import(f"{_OF_RANKS}.shm_broadcast", block_at_once)
     after_import("vllm.v1.worker.gpu_worker", _patch_worker)
@@ -67,6 +77,7 @@ def install() -> None:
         after_import(name, copy_without_touching)
     if SESSION_PREDICTOR in os.environ:
         after_import("vllm.engine.arg_utils", load_configurations)
+        after_import("vllm.v1.engine.async_llm", delay_requests)
         after_import("vllm.v1.executor.abstract", choose_executor)
         after_import("vllm.distributed.parallel_state", say_same_node)
         after_import(f"{_OF_RANKS}.shm_broadcast", without_queues)
@@ -80,6 +91,13 @@ def _patch_groups(module: ModuleType) -> None:
 
 def _patch_worker(module: ModuleType) -> None:
     from warpserve.patches.vllm.worker import patch_worker
+
+    require_version("vllm", VERSIONS)
+    patch_worker(module)
+
+
+def _record_worker(module: ModuleType) -> None:
+    from warpserve.patches.vllm.recorder import patch_worker
 
     require_version("vllm", VERSIONS)
     patch_worker(module)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
-from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.deployment import Deployment, Drafter
 from warpserve.predictors.hardware import hardware_of_session
 
 _WEIGHTS = {
@@ -26,16 +28,18 @@ _KV_CACHE = {
     "fp8_e5m2": "fp8",
 }
 
+_DRAFTERS = ("draft_model", "eagle", "eagle3")
+"""Methods of speculative decoding whose drafts come from a decoder of a known form."""
+_WITHOUT_FORWARD = ("ngram", "ngram_gpu", "suffix")
+
 
 def deployment_of(config: Any, pipeline_rank: int) -> Deployment:
     """``config``: a VllmConfig. Raises PredictorError in a session without GPUs."""
     parallel = config.parallel_config
     model = config.model_config
     kv_cache = str(config.cache_config.cache_dtype)
-    description = _description(model)
-    is_quantised_while_loaded = "quantization_config" not in description and model.quantization
-    return Deployment(
-        config=description,
+    found = Deployment(
+        config=_description(model),
         hardware=hardware_of_session(),
         engine="vllm",
         engine_version=version("vllm").partition("+")[0],
@@ -45,13 +49,43 @@ def deployment_of(config: Any, pipeline_rank: int) -> Deployment:
         # Replicas of a model without experts know nothing of each other.
         data_parallel=parallel.data_parallel_size if model.is_moe else 1,
         expert_parallel=parallel.enable_expert_parallel,
-        weights=(
-            _WEIGHTS.get(model.quantization, model.quantization)
-            if is_quantised_while_loaded
-            else None
-        ),
+        weights=_weights(model),
         kv_cache=_KV_CACHE.get(kv_cache, kv_cache),
     )
+    return _with_drafter(found, config.speculative_config)
+
+
+def _with_drafter(target: Deployment, speculative: Any) -> Deployment:
+    """``speculative``: a SpeculativeConfig or None."""
+    if speculative is None or speculative.method in _WITHOUT_FORWARD:
+        return target
+    if speculative.method not in _DRAFTERS:
+        logging.getLogger("vllm").warning(
+            "warpserve: what drafts take with %s is not known, and left out", speculative.method
+        )
+        return target
+    model = speculative.draft_model_config
+    config = _description(model)
+    # EAGLE's heads may know part of the vocabulary only.
+    config["vocab_size"] = config.get("draft_vocab_size") or config["vocab_size"]
+    drafts = replace(
+        target,
+        config=config,
+        weights=_weights(model),
+        tensor_parallel=speculative.draft_parallel_config.tensor_parallel_size,
+        data_parallel=1,
+        expert_parallel=False,
+    )
+    is_parallel = getattr(speculative, "parallel_drafting", False)
+    passes = 1 if is_parallel else speculative.num_speculative_tokens
+    return replace(target, drafter=Drafter(drafts, passes))
+
+
+def _weights(model: Any) -> str | None:
+    """How they are stored, where not the model's description says it. ``model``: a ModelConfig."""
+    if "quantization_config" in _description(model) or not model.quantization:
+        return None
+    return _WEIGHTS.get(model.quantization, str(model.quantization))
 
 
 def _description(model: Any) -> dict[str, Any]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from warpserve.patches.tokens import TokenSource, seed_of
@@ -14,7 +13,10 @@ from warpserve.patches.vllm.speculation import Acceptance
 from warpserve.predictors.batch import Batch, RequestStep
 
 GIVEN_OUTPUT = "warpserve_output_token_ids"
-"""In SamplingParams.extra_args (``vllm_xargs`` of the HTTP API): the token ids of the answer."""
+"""In SamplingParams.extra_args (``vllm_xargs`` over HTTP): the token ids of the answer.
+
+A list, or a text like ``700,5,12``: with completions vLLM takes no lists.
+"""
 
 
 @dataclass
@@ -23,6 +25,8 @@ class Request:
 
     seed: int
     prompt_tokens: int
+    allowed: Sequence[int] | None
+    """Token ids that the client restricts the answer to."""
     given_output: list[int]
     known_tokens: int
     """Of the prompt and of the outputs so far: computing the last of them gives a new one."""
@@ -69,8 +73,9 @@ class Requests:
             is_prefill = request.computed_tokens + 1 < request.known_tokens
             steps.append(RequestStep(new_tokens, request.computed_tokens, is_prefill))
         lora_ids = {self._requests[request_id].lora_id for request_id in steps_of(scheduled)}
-        padded = padded_tokens(runner, scheduled.num_scheduled_tokens, len(lora_ids - {0}))
-        return Batch(tuple(steps), padded)
+        loras = len(lora_ids - {0})
+        padded = padded_tokens(runner, scheduled.num_scheduled_tokens, loras)
+        return Batch(tuple(steps), padded, loras)
 
     def advance(self, scheduled: Any, grammar: Any) -> list[list[int]]:
         """The step has been computed: the new tokens of each request, in the batch's order.
@@ -115,6 +120,8 @@ class Requests:
         answered = position - request.prompt_tokens
         if answered < len(request.given_output):
             return request.given_output[answered]
+        if request.allowed:
+            return self._tokens.one_of(request.allowed, request.seed, position)
         return self._tokens.at(request.seed, position)
 
 
@@ -123,28 +130,43 @@ def steps_of(scheduled: Any) -> list[str]:
     return list(scheduled.num_scheduled_tokens)
 
 
-@cache
-def _warn_of_logprobs() -> None:
-    """Once a process."""
-    logging.getLogger("vllm").warning(
-        "warpserve: log probabilities were asked for; no logits are computed, so there are none"
-    )
+def has_outputs(new: Any) -> bool:
+    """Whether a NewRequestData is of a request that was preempted and starts over."""
+    return len(_known_tokens(new)) > len(new.prompt_token_ids)
+
+
+def _known_tokens(new: Any) -> Sequence[int]:
+    known: Sequence[int] = getattr(new, "prefill_token_ids", None) or new.prompt_token_ids
+    return known
 
 
 def _request_of(new: Any) -> Request:
-    """``new``: a NewRequestData, also of a request that was preempted and starts over."""
+    """``new``: a NewRequestData."""
     prompt = new.prompt_token_ids
-    known = getattr(new, "prefill_token_ids", None) or prompt
+    known = _known_tokens(new)
     sampling = new.sampling_params
-    if sampling is not None and sampling.logprobs is not None:
-        _warn_of_logprobs()
     extra = (sampling.extra_args if sampling is not None else None) or {}
     return Request(
-        seed=seed_of(prompt),
+        seed=seed_of(prompt, _choice_of(new.req_id)),
         prompt_tokens=len(prompt),
-        given_output=[int(token) for token in extra.get(GIVEN_OUTPUT, ())],
+        allowed=sampling.allowed_token_ids if sampling is not None else None,
+        given_output=_token_ids(extra.get(GIVEN_OUTPUT, ())),
         known_tokens=len(known),
         computed_tokens=new.num_computed_tokens,
         lora_id=new.lora_request.lora_int_id if new.lora_request is not None else 0,
         pooling=new.pooling_params,
     )
+
+
+def _token_ids(given: Sequence[int] | str) -> list[int]:
+    """Raises ValueError."""
+    try:
+        return [int(token) for token in (given.split(",") if isinstance(given, str) else given)]
+    except (TypeError, ValueError):
+        raise ValueError(f"{GIVEN_OUTPUT}: {given!r} are no token ids") from None
+
+
+def _choice_of(request_id: str) -> int:
+    """Which of several answers to one prompt: vLLM asks for ``n`` as NUMBER_ID, from 0 on."""
+    number, separator, _ = request_id.partition("_")
+    return int(number) if separator and number.isdecimal() else 0

@@ -33,7 +33,8 @@ REFUSALS = (
             c.kv_transfer_config is not None
             and c.kv_transfer_config.kv_connector not in _CONNECTORS
         ),
-        f"KV connectors (--kv-transfer-config) other than {', '.join(_CONNECTORS)}",
+        f"KV connectors (--kv-transfer-config) other than {', '.join(_CONNECTORS)}, as their "
+        "transfers would take no virtual time",
     ),
     (
         lambda c: c.speculative_config is not None and c.parallel_config.pipeline_parallel_size > 1,
@@ -46,4 +47,8 @@ REFUSALS = (
         "a pooling model in pipeline stages",
     ),
     (lambda c: c.model_config.is_encoder_decoder, "encoder-decoder models"),
+    (
+        lambda c: c.model_config.enable_prompt_embeds,
+        "prompts as embeddings (--enable-prompt-embeds)",
+    ),
 )

@@ -10,6 +10,7 @@ from warpserve.patches.versions import require_attributes
 from warpserve.patches.vllm.deployment import deployment_of
 from warpserve.patches.vllm.kv_transfer import Transfers
 from warpserve.patches.vllm.lock_step import LockStep, dummy_batch
+from warpserve.patches.vllm.logprobs import Logprobs
 from warpserve.patches.vllm.pipeline import PipelineStage
 from warpserve.patches.vllm.pooling import Pooling
 from warpserve.patches.vllm.requests import Requests, steps_of
@@ -30,11 +31,11 @@ class VirtualSteps:
     def __init__(self, worker: Any) -> None:
         config = worker.vllm_config
         self._drafts = drafts_of(config)
-        self._requests = Requests(
-            config.model_config.get_vocab_size(), Acceptance.of_session(self._drafts)
-        )
+        vocabulary_size = config.model_config.get_vocab_size()
+        self._requests = Requests(vocabulary_size, Acceptance.of_session(self._drafts))
+        self._logprobs = Logprobs(vocabulary_size)
         self._predictor = worker.virtual_predictor
-        self._stream = StepStream(StepLog.of_process())
+        self._stream = StepStream(StepLog.of_process(lambda: self._predictor.lookups))
         self._stage = PipelineStage(worker)
         self._lock_step = LockStep(config)
         self._transfers = Transfers(worker)
@@ -47,6 +48,7 @@ class VirtualSteps:
     def execute_model(self, scheduled: Any) -> Any:
         """``scheduled``: a SchedulerOutput. None where `sample_tokens` comes next."""
         self._requests.update(scheduled)
+        self._logprobs.update(scheduled)
         self._stage.take_tokens()
         if scheduled.total_num_scheduled_tokens == 0:
             return self._transfers.without_step(scheduled)
@@ -76,7 +78,8 @@ class VirtualSteps:
             for request_id, sampled in zip(request_ids, tokens, strict=True)
             if sampled and request_id not in constrained
         ]
-        return self._there_at_the_end(request_ids, sampled_token_ids=tokens)
+        logprobs = self._logprobs.of_step(request_ids, tokens)
+        return self._there_at_the_end(request_ids, sampled_token_ids=tokens, **logprobs)
 
     def take_draft_token_ids(self) -> Any:
         """What a drafter proposes after the last step's tokens: DraftTokenIds or None."""

@@ -6,11 +6,13 @@ import logging
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 from warpserve.predictors.aiconfigurator.step_table import StepTable, TableCosts
 from warpserve.predictors.composed import Composed
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.predictor import PredictorError
+from warpserve.predictors.sampling import Sampling
 
 _PYTHON = "WARPSERVE_PYTHON"
 _OF_THE_ENGINE = ("PYTHONHOME", "PYTHONPATH")
@@ -24,10 +26,10 @@ def python_environment() -> dict[str, str]:
 
 def aiconfigurator(deployment: Deployment) -> Composed:
     """Raises PredictorError for a deployment that there are no tables of."""
-    table = StepTable.from_json(_table_text(deployment))
+    table = StepTable.from_json(_table_text(replace(deployment, drafter=None)))
     for note in table.notes:
         logging.getLogger(__name__).warning("warpserve: aiconfigurator: %s", note)
-    return Composed(TableCosts(table))
+    return Composed(TableCosts(table), Sampling(deployment))
 
 
 def _table_text(deployment: Deployment) -> str:

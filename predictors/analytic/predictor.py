@@ -12,6 +12,7 @@ from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.mixed import tile_ns
 from warpserve.predictors.model_shape import Experts, GroupedAttention, ModelShape, model_shape
 from warpserve.predictors.predictor import OperatorTime, PredictorError, Provenance
+from warpserve.predictors.sampling import Sampling
 from warpserve.predictors.weights import weights_of
 
 _ROOFLINE = "roofline"
@@ -21,7 +22,8 @@ _ACTIVATION_BYTES = 2
 
 def analytic(deployment: Deployment) -> Composed:
     """Raises PredictorError for a model or a layout that is not understood, naming the field."""
-    return Composed(AnalyticCosts(deployment, model_shape(deployment.config)))
+    costs = AnalyticCosts(deployment, model_shape(deployment.config))
+    return Composed(costs, Sampling(deployment))
 
 
 class AnalyticCosts:

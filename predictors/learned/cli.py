@@ -10,6 +10,7 @@ from rich import box
 from rich.table import Table
 
 from warpserve.console import console
+from warpserve.predictors.learned.features import NAMES
 from warpserve.predictors.learned.fit import fit as learn
 from warpserve.predictors.learned.predictor import Regression
 from warpserve.predictors.predictor import PredictorError
@@ -22,25 +23,30 @@ def fit(
 ) -> None:
     """Learn from recorded steps how long others take; use it with --predictor learned:FILE."""
     try:
-        recorded = [(batch, step.duration_ns) for batch, step in recorded_steps(steps)]
+        recorded = [(s.batch, s.prediction.duration_ns) for s in recorded_steps(steps)]
         regression = learn(recorded, str(Path(steps).absolute()))
     except PredictorError as error:
         typer.echo(f"warpserve: {error}", err=True)
         raise typer.Exit(2) from None
     out.write_text(regression.to_json())
     console().print(_table(regression))
-    typer.echo(
-        f"{regression.steps:,} steps; error at steps left out: median "
-        f"{regression.held_out_median:.1%}, 9 of 10 within {regression.held_out_p90:.1%}; "
-        f"written to {out}"
-    )
+    typer.echo(f"{regression.any.steps:,} steps; written to {out}")
 
 
 def _table(regression: Regression) -> Table:
-    table = Table("what takes time", box=box.SIMPLE_HEAD)
-    table.add_column("ns for one", justify="right")
-    table.add_column("largest seen", justify="right")
-    rows = zip(regression.names, regression.coefficients_ns, regression.largest, strict=True)
-    for name, coefficient_ns, largest in rows:
-        table.add_row(name, f"{coefficient_ns:,.2f}", f"{largest:,.0f}")
+    """A column for each kind of steps, and one for those of a kind that there are too few of."""
+    stages = {**regression.stages, "any other": regression.any}
+    table = Table("ns for one (largest seen)", *stages, box=box.SIMPLE_HEAD)
+    for index, name in enumerate(NAMES):
+        table.add_row(
+            name,
+            *(
+                f"{stage.coefficients_ns[index]:,.2f} ({stage.largest[index]:,.0f})"
+                for stage in stages.values()
+            ),
+        )
+    table.add_section()
+    table.add_row("steps", *(f"{stage.steps:,}" for stage in stages.values()))
+    table.add_row("held out, median", *(f"{s.held_out_median:.1%}" for s in stages.values()))
+    table.add_row("9 of 10 within", *(f"{s.held_out_p90:.1%}" for s in stages.values()))
     return table

@@ -19,7 +19,18 @@ NAMES = (
     "pairs of prefills",
     "cached tokens of prefills",
     "context of decodes beside prefills",
+    "LoRA adapters",
 )
+
+
+STAGES = ("decode", "prefill", "mixed")
+"""Steps of one kind run the same kernels, and are learned by themselves."""
+
+
+def stage_of(batch: Batch) -> str:
+    """One of STAGES."""
+    kinds = {request.is_prefill for request in batch.requests}
+    return "mixed" if len(kinds) == 2 else "prefill" if True in kinds else "decode"
 
 
 def features(batch: Batch) -> list[float]:
@@ -44,4 +55,5 @@ def features(batch: Batch) -> list[float]:
         pairs,
         cached_of_prefills,
         context if has_prefill else 0.0,
+        batch.loras,
     ]

@@ -1,11 +1,13 @@
 """Learns from recorded steps. For warpserve's own Python, with scikit-learn.
 
 A linear regression without negative coefficients, on relative errors: an extra token, request or
-token of context never shortens a step, and a short step counts as much as a long one.
+token of context never shortens a step, and a short step counts as much as a long one. Steps of one
+kind are learned by themselves, where there are enough of them.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpserve.predictors.batch import Batch
-from warpserve.predictors.learned.features import NAMES, features
-from warpserve.predictors.learned.predictor import Regression
+from warpserve.predictors.learned.features import NAMES, STAGES, features, stage_of
+from warpserve.predictors.learned.predictor import Regression, Stage
 from warpserve.predictors.predictor import PredictorError
 
 _FOLDS = 5
@@ -30,17 +32,29 @@ def fit(recorded: Sequence[tuple[Batch, int]], source: str) -> Regression:
         raise PredictorError(
             f"{len(recorded)} steps are too few to learn from: {_FEWEST_STEPS} or more"
         )
+    by_stage: dict[str, list[tuple[Batch, int]]] = defaultdict(list)
+    for batch, duration_ns in recorded:
+        by_stage[stage_of(batch)].append((batch, duration_ns))
+    return Regression(
+        names=list(NAMES),
+        any=_stage(recorded),
+        stages={
+            name: _stage(by_stage[name]) for name in STAGES if len(by_stage[name]) >= _FEWEST_STEPS
+        },
+        source=source,
+    )
+
+
+def _stage(recorded: Sequence[tuple[Batch, int]]) -> Stage:
     inputs = np.array([features(batch) for batch, _ in recorded], dtype=float)
     durations_ns = np.array([duration_ns for _, duration_ns in recorded], dtype=float)
     errors = _held_out_errors(inputs, durations_ns)
-    return Regression(
-        names=list(NAMES),
+    return Stage(
         coefficients_ns=_coefficients_ns(inputs, durations_ns).tolist(),
         largest=inputs.max(axis=0).tolist(),
         steps=len(recorded),
         held_out_median=float(np.median(errors)),
         held_out_p90=float(np.quantile(errors, 0.9)),
-        source=source,
     )
 
 

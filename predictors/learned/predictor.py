@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import operator
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from warpserve.predictors.batch import Batch
-from warpserve.predictors.learned.features import NAMES, features
+from warpserve.predictors.learned.features import NAMES, STAGES, features, stage_of
 from warpserve.predictors.predictor import (
+    Lookups,
     OperatorTime,
     Prediction,
     PredictorError,
@@ -18,10 +21,9 @@ from warpserve.predictors.predictor import (
 
 
 @dataclass(frozen=True)
-class Regression:
-    """What was learned, and from what. Lists are in the order of ``names``."""
+class Stage:
+    """What was learned from steps of one kind. Lists are in the order of NAMES."""
 
-    names: list[str]
     coefficients_ns: list[float]
     """Of one unit of each feature; none is negative."""
     largest: list[float]
@@ -30,7 +32,27 @@ class Regression:
     held_out_median: float
     """Of the relative errors at steps that were left out while learning (five times a fifth)."""
     held_out_p90: float
+
+    @property
+    def is_sound(self) -> bool:
+        is_complete = len(self.coefficients_ns) == len(self.largest) == len(NAMES)
+        return is_complete and all(math.isfinite(c) and c >= 0 for c in self.coefficients_ns)
+
+
+@dataclass(frozen=True)
+class Regression:
+    """What was learned, and from what."""
+
+    names: list[str]
+    any: Stage
+    """From steps of all kinds."""
+    stages: dict[str, Stage]
+    """By kind, those of which there were enough."""
     source: str
+
+    def of(self, stage: str) -> Stage:
+        """For steps of a kind."""
+        return self.stages.get(stage, self.any)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2) + "\n"
@@ -39,12 +61,13 @@ class Regression:
     def from_json(cls, text: str) -> Regression:
         """Raises PredictorError for what is no regression on today's features."""
         try:
-            found = cls(**json.loads(text))
-            sizes = {len(found.names), len(found.coefficients_ns), len(found.largest)}
-            is_sound = all(math.isfinite(c) and c >= 0 for c in found.coefficients_ns)
-        except (ValueError, TypeError) as error:
-            raise PredictorError(f"not a learned predictor: {error}") from error
-        if found.names != list(NAMES) or len(sizes) != 1 or not is_sound:
+            fields = json.loads(text)
+            stages = {name: Stage(**each) for name, each in fields["stages"].items()}
+            found = cls(**fields | {"any": Stage(**fields["any"]), "stages": stages})
+            is_sound = all(each.is_sound for each in (found.any, *stages.values()))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise PredictorError(f"not a learned predictor: {error!r}") from error
+        if found.names != list(NAMES) or not stages.keys() <= set(STAGES) or not is_sound:
             raise PredictorError("a learned predictor of another version: `warpserve fit` again")
         return found
 
@@ -52,31 +75,34 @@ class Regression:
 class Learned:
     def __init__(self, regression: Regression) -> None:
         self._regression = regression
-        self._coefficients = regression.coefficients_ns
-        self._largest = regression.largest
-        self.extrapolated = 0
-        """Steps so far that were larger than what was learned from."""
 
     def predict(self, batch: Batch) -> Prediction:
         values = _features_of(batch)
-        duration_ns = sum(map(float.__mul__, self._coefficients, map(float, values)))
-        if not (math.isfinite(duration_ns) and duration_ns > 0):
-            raise PredictorError(f"{duration_ns} ns came out for {batch}")
-        provenance = Provenance.INTERPOLATED
-        if any(value > largest for value, largest in zip(values, self._largest, strict=True)):
-            provenance = Provenance.EXTRAPOLATED
-            self.extrapolated += 1
-        return Prediction(math.ceil(duration_ns), provenance)
+        stage = self._regression.of(stage_of(batch))
+        total_ns = sum(map(float.__mul__, stage.coefficients_ns, map(float, values)))
+        if not (math.isfinite(total_ns) and total_ns > 0):
+            raise PredictorError(f"{total_ns} ns came out for {batch}")
+        duration_ns = math.ceil(total_ns)
+        if any(map(operator.gt, values, stage.largest)):
+            outside = _outside(values, stage.largest)
+            return Prediction(duration_ns, Provenance.EXTRAPOLATED, outside)
+        return Prediction(duration_ns, Provenance.INTERPOLATED, uncertainty=stage.held_out_p90)
 
     def explain(self, batch: Batch) -> list[OperatorTime]:
-        known = self._regression
-        source = f"learned from {known.steps:,} steps, 9 of 10 within {known.held_out_p90:.1%}"
-        rows = zip(known.names, known.coefficients_ns, _features_of(batch), strict=True)
+        kind = stage_of(batch)
+        stage = self._regression.of(kind)
+        steps = f"{kind} steps" if kind in self._regression.stages else "steps of all kinds"
+        source = f"learned from {stage.steps:,} {steps}, 9 of 10 within {stage.held_out_p90:.1%}"
+        rows = zip(NAMES, stage.coefficients_ns, _features_of(batch), strict=True)
         return [
             OperatorTime(name, coefficient * value, source)
             for name, coefficient, value in rows
             if coefficient * value > 0
         ]
+
+    @property
+    def lookups(self) -> Lookups:
+        return Lookups(0, 0)
 
 
 def learned(path: str) -> Learned:
@@ -90,3 +116,11 @@ def _features_of(batch: Batch) -> list[float]:
     if not batch.requests or batch.padded_tokens < batch.new_tokens:
         raise PredictorError(f"no step works on {batch}")
     return features(batch)
+
+
+def _outside(values: Sequence[float], largest: Sequence[float]) -> str:
+    return "; ".join(
+        f"{name}: {value:,.0f}, learned up to {most:,.0f}"
+        for name, value, most in zip(NAMES, values, largest, strict=True)
+        if value > most
+    )

@@ -24,10 +24,9 @@ from tests.benchmarks.page import RESULTS, machine, today
 from warpserve.bench import clients, results
 from warpserve.bench.config import RunConfig
 from warpserve.bench.engine import EngineLaunch, RunningEngine
+from warpserve.bench.experiment import planned_of
 from warpserve.bench.results import RequestResult
 from warpserve.bench.run_folder import RunError, RunFolder
-from warpserve.bench.workload.lengths import lengths_of
-from warpserve.bench.workload.prompts import write_prompts
 from warpserve.timekeeper.options import Clock
 
 PERCENTILES = (50, 90, 99)
@@ -104,9 +103,9 @@ def run_client(
     config: RunConfig, launch: EngineLaunch, engine: RunningEngine, folder: RunFolder, steps: Path
 ) -> float:
     """Host time from the client's first step to its end."""
-    lengths = lengths_of(config.workload, config.num_requests)
-    write_prompts(folder.prompts, lengths, launch.model.tokenizer(), config.seed)
-    client = engine.spawn(clients.command_of(config, launch, folder), folder.client_log)
+    planned = planned_of(config)
+    command = clients.prepare_client(config, planned, launch, folder, as_stock=True)
+    client = engine.spawn(command, folder.client_log)
     begin_s, earlier_bytes = time.monotonic(), size_bytes(steps)
     while (exited := engine.wait(0.05)) is None or exited.pid != client:
         if size_bytes(steps) == earlier_bytes:

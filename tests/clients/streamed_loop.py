@@ -15,8 +15,8 @@ import threading
 import time
 from pathlib import Path
 
-from warpserve.bench.fast.event_loop import StreamedLoop
-from warpserve.bench.fast.kernel import Growth, wait_until
+from warpserve.bench.client.kernel import Growth, wait_until
+from warpserve.bench.client.streamed_loop import StreamedLoop
 from warpserve.bench.steps import StepLog
 
 STEPS, TIMERS, PROMPT_TOKENS = 400, 300, 7

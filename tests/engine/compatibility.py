@@ -4,29 +4,56 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.engine import test_features
-from tests.engine.features import FEATURES
+from tests.engine import outcomes, test_features
+from tests.engine.features import FEATURES, Feature
+from tests.engine.outcomes import Cell, Outcome
 from warpserve.patches.vllm import VERSIONS
 from warpserve.patches.vllm.support import REFUSALS
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
+SUITE = "0.24.0"
+"""The version on which `make test` runs all of them."""
 
 _HEAD = f"""# What works of vLLM
 
-Written from the tests by `python -m tests.engine.compatibility`; each test runs the real vLLM
-0.24.0. The patches are made for vLLM {", ".join(VERSIONS)}; another version is refused, unless
-`WARPSERVE_INSIST=1` is set.
+Written from the tests by `python -m tests.engine.compatibility`. `make test` runs each of them on
+the real vLLM {SUITE}, `make matrix` on all versions that the patches are made for:
+{", ".join(VERSIONS)}. Another version is refused, unless `WARPSERVE_INSIST=1` is set.
 """
 
 
 def document() -> str:
-    """The page, from what tests/engine/test_features.py marks and what the patches refuse."""
+    """The page, from what tests/engine/test_features.py marks, what `make matrix` has kept, and
+    what the patches refuse.
+    """
     assert FEATURES, test_features.__name__
-    lines = [_HEAD, "| feature | flags | what its test shows |", "|---|---|---|"]
-    lines += [f"| {row.name} | `{row.flags}` | {row.evidence} |" for row in FEATURES]
+    cells = outcomes.read()
+    lines = [_HEAD, "| feature | flags | what its test shows | on |", "|---|---|---|---|"]
+    lines += [
+        f"| {row.name} | `{row.flags}` | {row.evidence} | {_versions(row, cells)} |"
+        for row in FEATURES
+    ]
     lines += ["", "## Refused at start", ""]
     lines += [f"- {what}" for _, what in REFUSALS]
+    lines += ["", "## All tests, by version", "", _MATRIX]
+    lines += [f"| tests/engine | {' | '.join(VERSIONS)} |", f"|---|{'---|' * len(VERSIONS)}"]
+    lines += [
+        f"| `{module}.py` | {' | '.join(shares)} |" for module, shares in outcomes.by_module(cells)
+    ]
     return "\n".join(lines) + "\n"
+
+
+_MATRIX = """\
+How many passed when `make matrix` last ran on a version (docs/results/vllm-matrix.csv names them).
+"""
+
+
+def _versions(feature: Feature, cells: list[Cell]) -> str:
+    """On which versions its test has passed, and on which it has failed."""
+    found = {cell.version: cell.outcome for cell in cells if cell.test == feature.test}
+    passed = [v for v in VERSIONS if v == SUITE or found.get(v) is Outcome.PASSED]
+    failed = [f"not {v}" for v in VERSIONS if found.get(v) is Outcome.FAILED]
+    return ", ".join(passed + failed)
 
 
 if __name__ == "__main__":

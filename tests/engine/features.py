@@ -14,6 +14,8 @@ class Feature:
     name: str
     flags: str
     evidence: str
+    test: str
+    """MODULE::FUNCTION, as the matrix of versions names it."""
 
 
 FEATURES: list[Feature] = []
@@ -24,7 +26,9 @@ def feature(name: str, flags: str) -> Callable[[_Test], _Test]:
 
     def note(test: _Test) -> _Test:
         assert test.__doc__, f"{test.__name__} does not say what shows {name}"
-        FEATURES.append(Feature(name, flags, " ".join(test.__doc__.split())))
+        module = test.__module__.rpartition(".")[2]
+        evidence = " ".join(test.__doc__.split())
+        FEATURES.append(Feature(name, flags, evidence, f"{module}::{test.__name__}"))
         return test
 
     return note

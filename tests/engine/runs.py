@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.engine.sessions import ENGINE
 from warpserve.bench.kv_cache import kv_tokens
 from warpserve.bench.results import RequestResult
 from warpserve.bench.run_folder import RunFolder
@@ -58,13 +59,18 @@ class Run:
         return ends_ns
 
 
-def bench(out: Path, *options: str) -> Run:
+def bench_command(out: Path, *options: str) -> list[str]:
     """``warpserve bench`` with Llama-3.1-8B on an H100, and further options."""
-    command = [
+    return [
         sys.executable, "-m", "warpserve", "bench",
-        "--model", "llama-3.1-8b", "--gpu", "h100-sxm:1", "--out", str(out), *options,
+        "--engine", str(ENGINE), "--model", "llama-3.1-8b", "--gpu", "h100-sxm:1",
+        "--out", str(out), *options,
     ]  # fmt: skip
-    finished = subprocess.run(command, capture_output=True, text=True)
+
+
+def bench(out: Path, *options: str) -> Run:
+    """Runs that to its end, which must be a good one."""
+    finished = subprocess.run(bench_command(out, *options), capture_output=True, text=True)
     if finished.returncode != 0:
         logs = [log.read_text(errors="replace")[-3_000:] for log in out.glob("*.log")]
         raise AssertionError("\n".join([finished.stdout, finished.stderr, *logs]))

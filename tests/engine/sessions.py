@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,14 +13,19 @@ from typing import Any
 from tests.harness import CLIENTS, Outcome, Warpserve
 from warpserve.patches.engines import EngineRequirement, EngineStore
 
+ENGINE_VARIABLE = "WARPSERVE_TEST_ENGINE"
+ENGINE = EngineRequirement.parse(os.environ.get(ENGINE_VARIABLE, "vllm==0.24.0"))
+"""What is under test: `make matrix` says other versions."""
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
+TEXT_WAIT_S = 0.002 if ENGINE.version == "0.19.0" else 0.0
+"""How long that vLLM waits for other texts to tokenize together with one."""
 LIMIT_S = 1_200.0
 """Of host time, for a session with an engine: it starts up in half a minute on two idle cores."""
 
 
 def vllm_bin() -> Path:
     """The folder of the engine's programs; without an engine a test that needs one fails."""
-    return EngineStore().get(EngineRequirement.parse("vllm==0.24.0")).python.parent
+    return EngineStore().get(ENGINE).python.parent
 
 
 @contextmanager

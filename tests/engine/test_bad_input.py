@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from tests.engine.pressure import Pressure
 from tests.engine.sessions import LIMIT_S, MODEL, on_gpu, vllm_bin
-from tests.harness import Warpserve, free_port
+from tests.harness import Outcome, Warpserve, free_port
 from warpserve.bench.run_folder import RunFolder
 from warpserve.cli import app
 
@@ -40,7 +40,8 @@ def test_an_experiment_without_sense(tmp_path: Path, options: list[str], complai
 @pytest.mark.parametrize(
     ("trace", "complaint"),
     [
-        ("", "the columns must be arrival_time_ns, input_toks, output_toks"),
+        ("", "has no requests"),
+        ("arrival,input\n0,1\n", "line 2, column arrival is not known"),
         (HEADER, "has no requests"),
         (f"{HEADER}0,100\n", "line 2"),
         (f"{HEADER}0,100,10\n5,-100,10\n", "line 3"),
@@ -96,6 +97,15 @@ def test_a_kv_cache_too_small_for_the_longest_prompt(warpserve: Warpserve, tmp_p
     assert "the estimated maximum model length is 10" in printed
 
 
+def test_a_connector_whose_transfers_would_take_no_time(
+    warpserve: Warpserve, tmp_path: Path
+) -> None:
+    connector = {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
+    flags = (f"--kv-transfer-config={json.dumps(connector)}", f"--port={free_port()}")
+    printed = refused_by_the_engine(warpserve, tmp_path, *flags)
+    assert "KV connectors (--kv-transfer-config) other than OffloadingConnector" in printed
+
+
 # --- who dies in mid-run ------------------------------------------------------------------------
 
 
@@ -136,6 +146,19 @@ time.sleep(1e9)
 """
 
 
+def bench_with(stand_in: str, warpserve: Warpserve, folder: RunFolder, *options: str) -> Outcome:
+    """`warpserve bench` with a script in the place of an engine's `vllm`."""
+    programs = folder.path.parent / "bin"
+    programs.mkdir()
+    (programs / "python").symlink_to(sys.executable)
+    (programs / "vllm").write_text(stand_in)
+    (programs / "vllm").chmod(0o755)
+    return warpserve.cli(
+        "bench", "--model=llama-3.1-8b", "--gpu=h100-sxm", "--predictor=constant:10ms",
+        f"--engine-python={programs / 'python'}", f"--out={folder.path}", *options,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("victim", "complaint"),
     [
@@ -146,20 +169,45 @@ time.sleep(1e9)
 def test_a_benchmark_in_which_one_is_killed_keeps_its_folder(
     warpserve: Warpserve, tmp_path: Path, victim: str, complaint: str
 ) -> None:
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "python").symlink_to(sys.executable)
-    stand_in = programs / "vllm"
-    stand_in.write_text(STAND_IN.format(python=sys.executable, victim=victim))
-    stand_in.chmod(0o755)
     folder = RunFolder(tmp_path / "run")
-    outcome = warpserve.cli(
-        "bench", "--model=llama-3.1-8b", "--gpu=h100-sxm", "--predictor=constant:10ms",
-        f"--engine-python={programs / 'python'}", f"--out={folder.path}",
-    )  # fmt: skip
+    stand_in = STAND_IN.format(python=sys.executable, victim=victim)
+    outcome = bench_with(stand_in, warpserve, folder)
     assert outcome.exit_code == 2
     assert complaint.format(folder=folder.path) in outcome.stderr
     assert folder.engine_log.read_text() == "serving\n"
     assert folder.client_log.read_text() == "sending\n"
     assert folder.config.exists()
     assert folder.environment.exists()
+
+
+LOST = """#!{python}
+# In place of an engine: its server takes a step and ends as if all were well; its client tells.
+import json, os, pathlib, sys, time
+
+if sys.argv[1] == "serve":
+    step = {{"start_ns": 0, "end_ns": 10_000_000, "duration_ns": 10_000_000, "provenance": "stated",
+             "padded_tokens": 5, "request_ids": ["cmpl-bench-0-x"], "requests": [[5, 0, True]]}}
+    log = pathlib.Path(os.environ["WARPSERVE_STEP_LOG"]) / "steps-1.jsonl"
+    log.write_text(json.dumps(step) + "\\n")
+    sys.exit(0)
+time.sleep(60)
+measured = {{"start_times": [1.0, 2.0], "input_lens": [5, 5], "output_lens": [1, 0],
+             "ttfts": [0.01, 0.0], "itls": [[], []], "errors": ["", "no server"]}}
+folder = pathlib.Path(sys.argv[sys.argv.index("--result-dir") + 1])
+(folder / "client.json").write_text(json.dumps(measured))
+"""
+
+
+def test_a_server_that_ends_without_an_error_is_one_and_what_was_measured_is_kept(
+    warpserve: Warpserve, tmp_path: Path
+) -> None:
+    folder = RunFolder(tmp_path / "run")
+    stand_in = LOST.format(python=sys.executable)
+    outcome = bench_with(stand_in, warpserve, folder, "--num-requests=2")
+    assert outcome.exit_code == 2
+    assert "the engine ended in mid-run (exit code 0): see" in outcome.stderr
+    assert "1 of 2 requests were done" in outcome.stderr
+    first, second = map(json.loads, folder.requests.read_text().splitlines())
+    assert (first["ttft_s"], first["error"]) == (0.01, None)
+    assert (second["ttft_s"], second["error"]) == (None, "no server")
+    assert json.loads(folder.summary.read_text())["failed"] == 1

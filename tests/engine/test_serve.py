@@ -9,6 +9,7 @@ import sys
 import time
 import urllib.request
 
+from tests.engine.sessions import ENGINE
 from tests.harness import Warpserve, free_port
 
 TOKENS, STEP_S = 8, 0.05
@@ -17,7 +18,7 @@ TOKENS, STEP_S = 8, 0.05
 def test_a_server_answers_at_the_pace_of_its_gpu_until_ctrl_c(warpserve: Warpserve) -> None:
     port = free_port()
     command = [
-        sys.executable, "-P", "-m", "warpserve", "serve", "vllm", "llama-3.1-8b",
+        sys.executable, "-P", "-m", "warpserve", "serve", str(ENGINE), "llama-3.1-8b",
         "--gpu=h100-sxm", "--predictor=constant:50ms", f"--port={port}", "--", "--max-num-seqs=8",
     ]  # fmt: skip
     # In a process group of its own: a test's Ctrl-C is for it alone.

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.runs import Run, bench
+from tests.engine.sessions import TEXT_WAIT_S
 
 STEP_S = 0.02
 POISSON = ("--predictor=constant:20ms", "--rate=4", "--num-requests=20", "--seed=3")
@@ -27,9 +28,10 @@ def test_one_request_at_a_time_takes_its_steps(tmp_path: Path) -> None:
     run = bench(tmp_path / "run", "--predictor=constant:20ms", *options)
     assert "Serving Benchmark Result" in run.output
     for request in run.requests:
-        assert request.ttft_s == pytest.approx(STEP_S, abs=1e-12)
+        assert request.ttft_s == pytest.approx(TEXT_WAIT_S + STEP_S, abs=1e-12)
         assert request.itl_s == pytest.approx([STEP_S] * (request.output_tokens - 1), abs=1e-12)
-    assert run.client["median_ttft_ms"] == pytest.approx(20, abs=1e-9)
+    expected_ms = 1e3 * (TEXT_WAIT_S + STEP_S)
+    assert run.client["median_ttft_ms"] == pytest.approx(expected_ms, abs=1e-9)
     assert run.client["median_tpot_ms"] == pytest.approx(20, abs=1e-9)
 
 

@@ -1,7 +1,8 @@
 """Steps put together from kernels that were timed inside vLLM.
 
 tests/data/llmservingsim/profiles has the kernels of one layer on a grid; a step of so many layers
-is their sum. Left out, as of the predictors: collectives (there is one GPU), sampling, the host.
+is their sum. Left out: collectives (there is one GPU), the host, and sampling, which predictors
+have.
 """
 
 from __future__ import annotations

@@ -7,16 +7,14 @@ everything. The contexts are those of the requests that were decoding, from thei
 
 from __future__ import annotations
 
-import csv
-import gzip
-import json
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
 
 from tests.benchmarks.predictors.errors import HEADINGS, Errors
 from warpserve.bench.models import model_named
+from warpserve.bench.real.read import read_run
+from warpserve.bench.real.schema import Request
 from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.captured import padded_tokens
 from warpserve.predictors.deployment import Deployment
@@ -32,39 +30,35 @@ _MODEL = "llama-3.1-8b"
 _LEAST_AGREEMENT = 0.9
 
 
-class _Request(NamedTuple):
-    input_tokens: int
-    output_tokens: int
-    first_s: float
-    last_s: float
-
-    def context_at(self, time_s: float) -> int | None:
-        """None before its first token and after its last."""
-        if not self.first_s < time_s < self.last_s:
-            return None
-        share = (time_s - self.first_s) / (self.last_s - self.first_s)
-        return self.input_tokens + round(share * self.output_tokens)
-
-
 def decode_steps(folder: Path) -> Iterator[tuple[Batch, float]]:
     """Batches, and how long their steps took, in ns."""
-    requests = _requests(folder / "requests.jsonl.gz")
-    with (folder / "timeseries.csv").open(newline="") as file:
-        seconds = [{name: float(v) for name, v in row.items()} for row in csv.DictReader(file)]
-    for before, now in pairwise(seconds):
-        is_pure = before["prompt_throughput"] == now["prompt_throughput"] == 0
-        is_steady = before["running"] == now["running"] > 0
-        if not (is_pure and is_steady):
+    run = read_run(folder)
+    for before, now in pairwise(run.series):
+        is_pure = before.prompt_tokens_per_s == now.prompt_tokens_per_s == 0
+        is_steady = before.running == now.running
+        if not (is_pure and is_steady and now.running and now.output_tokens_per_s):
             continue
-        middle_s = now["t"] - 0.5
-        found = [each.context_at(middle_s) for each in requests]
+        found = [_context_at(request, now.time_s - 0.5) for request in run.requests]
         contexts = [context for context in found if context is not None]
-        # The log's clock begins at about the first arrival: skip where that shows.
-        if not _LEAST_AGREEMENT <= len(contexts) / now["running"] <= 1 / _LEAST_AGREEMENT:
+        # The samples' clock is the requests' but for some ms: skip where that shows.
+        if not _LEAST_AGREEMENT <= len(contexts) / now.running <= 1 / _LEAST_AGREEMENT:
             continue
         steps = tuple(RequestStep(1, context, is_prefill=False) for context in contexts)
-        duration_ns = now["running"] / now["gen_throughput"] * 1e9
+        duration_ns = now.running / now.output_tokens_per_s * 1e9
         yield Batch(steps, padded_tokens(len(steps))), duration_ns
+
+
+def _context_at(request: Request, time_s: float) -> int | None:
+    """None before its first token and after its last."""
+    queued_s, ttft_s, latency_s = request.queued_s, request.ttft_s, request.latency_s
+    assert queued_s is not None
+    assert ttft_s is not None
+    assert latency_s is not None
+    first_s, last_s = queued_s + ttft_s, queued_s + latency_s
+    if not first_s < time_s < last_s:
+        return None
+    share = (time_s - first_s) / (last_s - first_s)
+    return (request.input_tokens or 0) + round(share * (request.output_tokens or 0))
 
 
 def markdown() -> Iterator[str]:
@@ -80,18 +74,3 @@ def markdown() -> Iterator[str]:
                 for batch, measured_ns in steps
             ]
             yield f"| {gpu} | {kind} | {Errors.of(errors).cells()} |"
-
-
-def _requests(path: Path) -> list[_Request]:
-    with gzip.open(path, "rt") as file:
-        rows = [json.loads(line) for line in file]
-    start_s = min(row["queued_ts"] for row in rows)
-    return [
-        _Request(
-            row["input_toks"],
-            row["output_toks"],
-            row["first_token_ts"] - start_s,
-            row["last_token_ts"] - start_s,
-        )
-        for row in rows
-    ]

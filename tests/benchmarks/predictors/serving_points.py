@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from tests.benchmarks.predictors.errors import HEADINGS, Errors
 from tests.benchmarks.predictors.steady_state import Load, tpot_ns
+from warpserve.bench.calibration.fitting import fit_line
 from warpserve.bench.models import model_named
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.from_catalogue import hardware_of
@@ -27,8 +28,6 @@ _MODELS = {
 }
 _FIT_CONCURRENCY = 8
 _MOST_WAITING = 0.5
-_WEIGHT_OF_ONE = (0.03 / 0.05) ** 2
-"""Of a scale that is known to be within 5 % of 1, beside points that are right within 3 %."""
 
 
 class Cell(NamedTuple):
@@ -61,14 +60,6 @@ class Point(NamedTuple):
         return self.ttft_ns > _MOST_WAITING * generating_ns
 
 
-class Fit(NamedTuple):
-    scale: float
-    host_ns: float
-
-    def applied_to(self, predicted_ns: float) -> float:
-        return self.scale * predicted_ns + self.host_ns
-
-
 def points_by_cell() -> dict[Cell, list[Point]]:
     """Of vLLM on H100 and H200, of models that come with warpserve."""
     cells: dict[Cell, list[Point]] = defaultdict(list)
@@ -80,9 +71,17 @@ def points_by_cell() -> dict[Cell, list[Point]]:
 
 
 def _is_chosen(row: dict[str, str]) -> bool:
-    is_one_engine = row["mode"] == "agg" and float(row["attention_dp_size"] or 1) == 1
+    is_one_engine = row["mode"] == "agg" and _attention_replicas(row) == 1
     is_known = row["model_path"] in _MODELS and row["system"] in _GPUS
     return row["backend"] == "vllm" and is_one_engine and is_known
+
+
+def _attention_replicas(row: dict[str, str]) -> float:
+    """Where the column is empty, experts that are spread over more ranks than TP has tell it."""
+    if row["attention_dp_size"]:
+        return float(row["attention_dp_size"])
+    expert_ranks = float(row["moe_tp_size"] or 1) * float(row["moe_ep_size"] or 1)
+    return max(1.0, expert_ranks / float(row["tp_size"]))
 
 
 def _cell_of(row: dict[str, str]) -> Cell:
@@ -101,26 +100,6 @@ def _cell_of(row: dict[str, str]) -> Cell:
 def _point_of(row: dict[str, str]) -> Point:
     load = Load(int(float(row["batch_size"])), int(row["isl"]), int(row["osl"]))
     return Point(load, float(row["silicon_ttft_ms"]) * 1e6, float(row["silicon_tpot_ms"]) * 1e6)
-
-
-def fit(pairs: Sequence[tuple[float, float]]) -> Fit:
-    """Least relative squares of (predicted, measured), with no host time below 0.
-
-    Minimises the sum of (scale p / m + host / m - 1)^2, and of (scale - 1)^2 by weight: few points
-    of alike loads can't tell both numbers apart, and would trade one for the other.
-    """
-    rows = [(predicted / measured, 1 / measured) for predicted, measured in pairs]
-    pp, ph, hh, p, h = (
-        sum(products)
-        for products in zip(*((a * a, a * b, b * b, a, b) for a, b in rows), strict=True)
-    )
-    pp, p = pp + _WEIGHT_OF_ONE, p + _WEIGHT_OF_ONE
-    determinant = pp * hh - ph * ph
-    if determinant > 1e-9 * pp * hh:
-        scale, host_ns = (p * hh - h * ph) / determinant, (pp * h - ph * p) / determinant
-        if host_ns >= 0 and scale > 0:
-            return Fit(scale, host_ns)
-    return Fit(p / pp, 0.0)
 
 
 def markdown(kind: str) -> Iterator[str]:
@@ -144,8 +123,8 @@ def markdown(kind: str) -> Iterator[str]:
         if len(known) < 2 or not held_out:
             yield f"{line} | | {len(known)} | {len(held_out)} | | |"
             continue
-        fitted = fit(known)
-        errors = [fitted.applied_to(p) / m - 1 for p, m in held_out]
+        fitted = fit_line(known)
+        errors = [fitted.at(p) / m - 1 for p, m in held_out]
         after += errors
         summary = Errors.of(errors)
         yield (

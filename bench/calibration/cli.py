@@ -1,0 +1,157 @@
+"""`warpserve calibrate`: two numbers a deployment, and one a request, from a real run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.table import Table
+
+from warpserve.bench.calibration import fitting, observations
+from warpserve.bench.calibration.fitting import Errors, Line, Split
+from warpserve.bench.calibration.observations import FirstToken
+from warpserve.bench.real.formats import recording
+from warpserve.bench.real.read import merged, read_run
+from warpserve.bench.real.schema import Run
+from warpserve.bench.run_folder import RunError
+from warpserve.console import console
+from warpserve.errors import WarpserveError
+from warpserve.predictors.asked import asked_deployment
+from warpserve.predictors.calibration import Calibration
+from warpserve.predictors.deployment import KV_CACHE_TYPES, Deployment
+from warpserve.predictors.predictor import Predictor, PredictorError
+from warpserve.predictors.spec import Options, parse, predictor_of
+
+
+def calibrate(
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="of `warpserve record`, what `warpserve import` reads, or both"),
+    ],
+    model: Annotated[str, typer.Option(help="a name (`warpserve models`), hub id or folder")],
+    gpu: Annotated[str, typer.Option(help="such as h100-sxm (`warpserve gpus`)")],
+    engine: Annotated[str, typer.Option(help="ENGINE==VERSION of the run")] = "vllm==0.24.0",
+    predictor: Annotated[
+        str, typer.Option(help="what to calibrate: aiconfigurator, analytic, learned:FILE, …")
+    ] = "aiconfigurator",
+    tp: Annotated[int, typer.Option(min=1, help="tensor parallel")] = 1,
+    pp: Annotated[int, typer.Option(min=1, help="pipeline parallel")] = 1,
+    dp: Annotated[int, typer.Option(min=1, help="replicas that share the experts")] = 1,
+    ep: Annotated[bool, typer.Option("--ep", help="experts whole on their ranks")] = False,
+    weights: Annotated[
+        str | None, typer.Option(help="how they are stored, if not as the model says: fp8, int4, …")
+    ] = None,
+    kv_cache: Annotated[str, typer.Option(help=" or ".join(KV_CACHE_TYPES))] = "bf16",
+    concurrency: Annotated[
+        int, typer.Option(min=1, help="fit to at most so many requests under way")
+    ] = 8,
+    out: Annotated[
+        Path | None, typer.Option(help="a file for --predictor calibrated:FILE [none]")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="for programs")] = False,
+) -> None:
+    """Fit scale, host time of a step and of a request to a real run at low concurrency.
+
+    Then measured = scale x predicted + host, and what was not fitted to tells how far that holds.
+    """
+    try:
+        if parse(predictor).options != Options():
+            raise PredictorError(f"{predictor}: scale and host are what is to be found")
+        deployment = asked_deployment(
+            model, gpu, engine, tp=tp, pp=pp, dp=dp, ep=ep, weights=weights, kv_cache=kv_cache
+        )
+        run = merged(read_run(files[0]), [read_run(file) for file in files[1:]])
+        _check_layout(run, deployment)
+        found = _Calibrated(files, run, predictor_of(predictor, deployment), concurrency)
+    except (PredictorError, WarpserveError) as error:
+        typer.echo(f"warpserve: {error}", err=True)
+        raise typer.Exit(2) from None
+    ranks = "".join(f", {name} {n}" for name, n in (("TP", tp), ("PP", pp), ("DP", dp)) if n > 1)
+    calibration = found.as_file(predictor, f"{model} on {gpu}{ranks}, {engine}")
+    if out is not None:
+        out.write_text(calibration.to_json())
+    if as_json:
+        typer.echo(json.dumps(asdict(calibration), indent=2))
+    else:
+        found.show(calibration)
+
+
+def _check_layout(run: Run, deployment: Deployment) -> None:
+    """What the run says of itself goes before what is said of it. Raises RunError."""
+    for name, option in (("tensor_parallel", "--tp"), ("pipeline_parallel", "--pp")):
+        found, said = getattr(run.deployment, name), getattr(deployment, name)
+        if found not in (None, said):
+            raise RunError(f"the run says {name} {found}, and not {said}: say {option} {found}")
+
+
+class _Calibrated:
+    """The numbers, and what they were found from."""
+
+    def __init__(
+        self, files: list[Path], run: Run, predictor: Predictor, most_requests: int
+    ) -> None:
+        """Raises PredictorError and RunError where the run does not have it."""
+        self.source = str(files[0].absolute())
+        first_tokens: list[FirstToken] = []
+        if run.requests:
+            first_tokens = observations.of_first_tokens(run, predictor)
+        recorded = next(filter(recording.recognises, files), None)
+        if recorded is not None:
+            found = observations.of_recording(recorded, predictor)
+        else:
+            found = observations.of_tokens(run, predictor)
+        self.split: Split = fitting.split(found, most_requests)
+        self.most_requests = most_requests
+        self.line: Line = fitting.fit_steps(self.split.known)
+        self.first_tokens = first_tokens
+        self.request_host_ns = fitting.request_host_ns(first_tokens, self.line)
+        if self.request_host_ns is not None and self.request_host_ns < 0:
+            raise RunError(
+                f"first tokens came {-self.request_host_ns / 1e6:.2f} ms sooner than their steps "
+                "take: the predictor is too slow for prefills, or the prefix cache had them"
+            )
+
+    def as_file(self, predictor: str, deployment: str) -> Calibration:
+        held_out = fitting.errors(self.split.others, self.line)
+        return Calibration(
+            spec=self._spec(predictor),
+            deployment=deployment,
+            source=self.source,
+            fitted_on=(
+                f"{len(self.split.known):,} observations with up to {self.most_requests} requests "
+                f"under way; {len(self.first_tokens):,} first tokens of requests alone"
+            ),
+            held_out=f"{len(self.split.others):,} observations: {self.split.what}",
+            held_out_median=held_out.median if held_out else None,
+            held_out_worst=held_out.worst if held_out else None,
+        )
+
+    def _spec(self, predictor: str) -> str:
+        host_ns = round(self.line.host_ns)
+        options = [f"scale={self.line.scale:.4f}", f"host={host_ns}ns"]
+        if self.request_host_ns is not None:
+            options.append(f"request_host={round(self.request_host_ns)}ns")
+        separator = "," if ":" in predictor else ":"
+        return f"{predictor}{separator}{','.join(options)}"
+
+    def show(self, calibration: Calibration) -> None:
+        table = Table("", "points", "median error", "worst", box=box.SIMPLE_HEAD)
+        before = Line(1.0, 0.0)
+        for name, line in (("as predicted", before), ("calibrated", self.line)):
+            for what, of in (("fitted on", self.split.known), ("held out", self.split.others)):
+                table.add_row(f"{what}, {name}", *_cells(fitting.errors(of, line)))
+        console().print(table)
+        typer.echo(f"fitted on {calibration.fitted_on}; held out {calibration.held_out}")
+        if self.request_host_ns is None:
+            typer.echo("what a request takes beside its steps is unknown: none was alone")
+        typer.echo(f"--predictor {calibration.spec}")
+
+
+def _cells(errors: Errors | None) -> tuple[str, str, str]:
+    if errors is None:
+        return "0", "", ""
+    return f"{errors.points:,}", f"{errors.median:.1%}", f"{errors.worst:.1%}"

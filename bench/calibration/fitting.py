@@ -1,0 +1,116 @@
+"""``measured = scale x predicted + host``, from observations at low concurrency."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from warpserve.bench.calibration.observations import FirstToken, Observation
+from warpserve.bench.run_folder import RunError
+
+_SPREAD_OF_SCALES = 0.05
+"""How near to 1 a scale is before anything is measured."""
+_NOISE = 0.03
+"""Of points of which nothing is known."""
+_LEAST_NOISE = 0.005
+_MEDIANS_IN_NOISE = 1.48
+"""A normal deviation, in medians of absolute errors."""
+_FAR = 4.0
+"""Times the noise: a pause of the host, not a step."""
+_ROUNDS = 4
+_FEWEST = 5
+
+
+class Line(NamedTuple):
+    scale: float
+    host_ns: float
+
+    def at(self, predicted_ns: float) -> float:
+        return self.scale * predicted_ns + self.host_ns
+
+
+class Split(NamedTuple):
+    known: list[Observation]
+    """Fitted on."""
+    others: list[Observation]
+    """Held out."""
+    what: str
+    """The others, in words."""
+
+
+def split(observations: Sequence[Observation], most_requests: int) -> Split:
+    """By the number of requests under way; by time where no more than so many ever were.
+
+    Raises RunError for too few to fit to.
+    """
+    known = [each for each in observations if each.requests <= most_requests]
+    others = [each for each in observations if each.requests > most_requests]
+    what = f"more than {most_requests} requests under way"
+    if not others:
+        cut = len(known) * 4 // 5
+        known, others, what = known[:cut], known[cut:], "the last fifth of the run"
+    if len(known) < _FEWEST:
+        raise RunError(
+            f"{len(known)} observations with up to {most_requests} requests under way are too few "
+            f"to fit to ({_FEWEST} are needed): take a run with less concurrency, or a larger "
+            "--concurrency"
+        )
+    return Split(known, others, what)
+
+
+def fit_line(pairs: Sequence[tuple[float, float]], noise: float = _NOISE) -> Line:
+    """Least relative squares of (predicted, measured), with no host time below 0.
+
+    Minimises the sum of (scale p / m + host / m - 1)^2, and of (scale - 1)^2 by weight: few points
+    of alike loads can't tell both numbers apart, and would trade one for the other. ``noise``: of
+    the points, relative.
+    """
+    weight_of_one = (noise / _SPREAD_OF_SCALES) ** 2
+    rows = [(predicted / measured, 1 / measured) for predicted, measured in pairs]
+    pp, ph, hh, p, h = (
+        sum(products)
+        for products in zip(*((a * a, a * b, b * b, a, b) for a, b in rows), strict=True)
+    )
+    pp, p = pp + weight_of_one, p + weight_of_one
+    determinant = pp * hh - ph * ph
+    if determinant > 1e-9 * pp * hh:
+        scale, host_ns = (p * hh - h * ph) / determinant, (pp * h - ph * p) / determinant
+        if host_ns >= 0 and scale > 0:
+            return Line(scale, host_ns)
+    return Line(p / pp, 0.0)
+
+
+def fit_steps(known: Sequence[Observation]) -> Line:
+    """Again and again, with the noise that the last line has left, and without what is far off."""
+    pairs = [(each.predicted_ns, each.measured_ns) for each in known]
+    line = fit_line(pairs)
+    for _ in range(_ROUNDS):
+        off = [abs(line.at(predicted) / measured - 1) for predicted, measured in pairs]
+        noise = max(_LEAST_NOISE, _MEDIANS_IN_NOISE * statistics.median(off))
+        near = [pair for pair, error in zip(pairs, off, strict=True) if error <= _FAR * noise]
+        line = fit_line(near, noise)
+    return line
+
+
+def request_host_ns(first_tokens: Sequence[FirstToken], line: Line) -> float | None:
+    """What a request takes outside of its steps, in the median; None where none came alone."""
+    rests = [
+        each.measured_ns - line.scale * each.predicted_ns - line.host_ns * each.steps
+        for each in first_tokens
+    ]
+    return statistics.median(rests) if rests else None
+
+
+class Errors(NamedTuple):
+    """Of predicted / measured - 1, in absolute values."""
+
+    points: int
+    median: float
+    worst: float
+
+
+def errors(observations: Sequence[Observation], line: Line) -> Errors | None:
+    """None for no observations."""
+    off = [abs(line.at(each.predicted_ns) / each.measured_ns - 1) for each in observations]
+    return Errors(len(off), statistics.median(off), max(off)) if off else None

@@ -1,0 +1,67 @@
+"""The folder of `warpserve record`: a real engine's steps, its log and its configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from warpserve.bench.real.files import source_of
+from warpserve.bench.real.foreign import Foreign, json_of, record_of
+from warpserve.bench.real.formats import server_log
+from warpserve.bench.real.formats.run_folder import steps_of
+from warpserve.bench.real.schema import Deployment, Run
+from warpserve.bench.run_folder import RunFolder
+
+NAME = "warpserve-recording"
+WHAT = "the folder of a `warpserve record`"
+
+
+class _Gpu(Foreign):
+    name: str
+
+
+class _KvCache(Foreign):
+    blocks: int
+    block_tokens: int
+
+
+class _Recording(Foreign):
+    engine_version: str
+    gpu: _Gpu
+    kv_cache: _KvCache
+
+
+def recognises(path: Path) -> bool:
+    return path.is_dir() and any(path.glob("recording-*.json"))
+
+
+def read(path: Path) -> list[Run]:
+    """One run without requests: what was asked is known to its client. Raises ImportFailed."""
+    folder = RunFolder(path)
+    workers = sorted(path.glob("recording-*.json"))
+    said = record_of(_Recording, json_of(workers[0]), str(workers[0]))
+    logged = server_log.read(folder.engine_log)[0]
+    return [
+        Run(
+            sources=(*(source_of(file, NAME) for file in workers), *logged.sources),
+            deployment=_deployment(logged.deployment, said, len(workers)),
+            series=logged.series,
+            steps=tuple(steps_of(folder.steps, None)),
+            warnings=logged.warnings,
+        )
+    ]
+
+
+def _deployment(logged: Deployment, said: _Recording, workers: int) -> Deployment:
+    """What the worker says goes before what the log has."""
+    blocks, block_tokens = said.kv_cache.blocks, said.kv_cache.block_tokens
+    return logged.model_copy(
+        update={
+            "engine": "vllm",
+            "engine_version": said.engine_version,
+            "gpu": said.gpu.name,
+            "gpus": workers,
+            "kv_blocks": blocks,
+            "kv_block_tokens": block_tokens,
+            "kv_tokens": blocks * block_tokens,
+        }
+    )

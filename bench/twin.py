@@ -1,0 +1,192 @@
+"""The emulated twin of a real run: the experiment that its metadata describe.
+
+What the run does not say is asked for, or left to the engine and listed; nothing is assumed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from warpserve.bench.config import RunConfig
+from warpserve.bench.real.names import gpu_kind
+from warpserve.bench.real.schema import Deployment, Request, Run
+from warpserve.errors import WarpserveError
+
+_OWN = frozenset(
+    (
+        *("model", "model_tag", "served_model_name", "tokenizer", "download_dir", "load_format"),
+        *("host", "port", "uds", "api_key", "root_path", "ssl_keyfile", "ssl_certfile", "seed"),
+        *("disable_log_requests", "disable_log_stats", "enable_log_requests", "uvicorn_log_level"),
+        *("hf_token", "num_gpu_blocks_override", "block_size"),
+    )
+)
+"""Arguments of a real server that are its own place's, or that the twin says itself."""
+
+_FLAGS = {
+    "tensor_parallel": "tensor_parallel_size",
+    "pipeline_parallel": "pipeline_parallel_size",
+    "data_parallel": "data_parallel_size",
+    "expert_parallel": "enable_expert_parallel",
+    "dtype": "dtype",
+    "quantization": "quantization",
+    "kv_cache_dtype": "kv_cache_dtype",
+    "max_model_len": "max_model_len",
+    "max_num_seqs": "max_num_seqs",
+    "max_num_batched_tokens": "max_num_batched_tokens",
+    "prefix_caching": "enable_prefix_caching",
+    "memory_utilization": "gpu_memory_utilization",
+    "kv_block_tokens": "block_size",
+}
+"""vLLM's argument for a field of a deployment."""
+_ALONE = {
+    "tensor_parallel_size": 1,
+    "pipeline_parallel_size": 1,
+    "data_parallel_size": 1,
+    "enable_expert_parallel": False,
+}
+"""Not said: it is what the engine does without a word."""
+
+
+class TwinError(WarpserveError):
+    """The run does not say what its twin needs; the message names the option that does."""
+
+
+@dataclass(frozen=True)
+class Twin:
+    """An experiment, what it sends, and what is known to be otherwise than in the real run."""
+
+    config: RunConfig
+    requests: tuple[Request, ...]
+    notes: tuple[str, ...]
+
+
+def twin_of(real: Run, arrivals: Path, *, flags: Sequence[str] = (), **said: Any) -> Twin:
+    """``arrivals``: the file that `write_arrivals` is to fill. ``said``: fields of RunConfig that
+    go before what the run says, where not None; ``flags``: of the engine, after the run's own.
+
+    Raises TwinError, and ConfigError where what was said is wrong.
+    """
+    notes: list[str] = []
+    requests = _sendable(real, notes)
+    given = {name: value for name, value in said.items() if value is not None}
+    values: dict[str, Any] = {
+        "engine": _engine(real.deployment, given, notes),
+        "model": _known(given, "model", real.deployment.model),
+        "gpu": _known(given, "gpu", _gpu(real.deployment)),
+        "workload": str(arrivals),
+        "num_requests": len(requests),
+        "kv_tokens": real.deployment.kv_tokens,
+        "engine_flags": (*_engine_flags(real.deployment), *flags),
+        **_load(real, notes),
+    }
+    return Twin(RunConfig.of(**values | given), requests, tuple(notes))
+
+
+def write_arrivals(path: Path, requests: Sequence[Request]) -> None:
+    """As a workload that ``--arrival trace`` takes: when, and how many tokens each way."""
+    lines = ["arrival_time_ns,input_toks,output_toks"]
+    lines += [
+        f"{round((request.arrival_s or 0.0) * 1e9)},{request.input_tokens},{request.output_tokens}"
+        for request in requests
+    ]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def _sendable(real: Run, notes: list[str]) -> tuple[Request, ...]:
+    """In the order of sending: those whose lengths are known."""
+    if not real.requests:
+        raise TwinError("the run has no requests, only figures: save it with details")
+    found = [r for r in real.completed if r.input_tokens and r.output_tokens]
+    if len(found) < len(real.completed):
+        missing = len(real.completed) - len(found)
+        raise TwinError(f"{missing} of its requests do not say how long they were")
+    if len(found) < len(real.requests):
+        left_out = len(real.requests) - len(found)
+        notes.append(f"{left_out} requests that failed are left out: how long is not known")
+    notes.append("Prompts are random tokens: prefixes that real ones shared are not.")
+    return tuple(sorted(found, key=lambda request: request.arrival_s or 0.0))
+
+
+def _engine(deployment: Deployment, given: dict[str, Any], notes: list[str]) -> str:
+    engine = given.get("engine")
+    if deployment.engine == "sglang":
+        raise TwinError("replaying a run of SGLang is not possible yet")
+    if engine is None:
+        if deployment.engine is None or deployment.engine_version is None:
+            raise TwinError("the run does not say its engine and version: say --engine vllm==…")
+        return f"{deployment.engine}=={deployment.engine_version}"
+    version = str(engine).partition("==")[2]
+    if deployment.engine_version not in (None, version):
+        notes.append(f"The engine is {engine}, the real one was {deployment.engine_version}.")
+    return str(engine)
+
+
+def _known(given: dict[str, Any], name: str, value: str | None) -> str:
+    if name in given:
+        return str(given[name])
+    if value is None:
+        raise TwinError(f"the run does not say its {name}: say --{name}")
+    return value
+
+
+def _gpu(deployment: Deployment) -> str | None:
+    """One for each rank, where their number is not said."""
+    if deployment.gpu is None:
+        return None
+    ranks = (
+        (deployment.tensor_parallel or 1)
+        * (deployment.pipeline_parallel or 1)
+        * (deployment.data_parallel or 1)
+    )
+    return f"{gpu_kind(deployment.gpu)}:{deployment.gpus or ranks}"
+
+
+def _engine_flags(deployment: Deployment) -> list[str]:
+    """From the server's own arguments, and what else of it is known."""
+    arguments = {k: v for k, v in deployment.arguments.items() if k not in _OWN and v is not None}
+    for field, name in _FLAGS.items():
+        value = getattr(deployment, field)
+        if value is not None and name not in arguments:
+            arguments[name] = value
+    flags = [
+        flag
+        for name, value in arguments.items()
+        if name not in _ALONE or value != _ALONE[name]
+        for flag in _flag(name, value)
+    ]
+    sizes = deployment.cuda_graph_sizes
+    if sizes:
+        return [*flags, "--cudagraph-capture-sizes", *map(str, sizes)]
+    return flags if sizes is None or "--enforce-eager" in flags else [*flags, "--enforce-eager"]
+
+
+def _flag(name: str, value: Any) -> list[str]:
+    dashed = name.replace("_", "-")
+    if isinstance(value, bool):
+        return [f"--{dashed}" if value else f"--no-{dashed}"]
+    if isinstance(value, dict | list | tuple):
+        return [f"--{dashed}", json.dumps(value)]
+    return [f"--{dashed}", str(value)]
+
+
+def _load(real: Run, notes: list[str]) -> dict[str, Any]:
+    """When requests are sent: as recorded, unless that was the answer to the server's times."""
+    workload = real.workload
+    if workload.max_concurrency is not None:
+        rate = workload.rate or math.inf
+        if math.isfinite(rate):
+            notes.append("Sending times are drawn at the same rate, under the same concurrency.")
+        return {"max_concurrency": workload.max_concurrency, "rate": rate}
+    if all(request.arrival_s is not None for request in real.requests):
+        return {"arrival": "trace"}
+    if workload.rate is None:
+        raise TwinError("the run says neither when requests were sent nor at which rate")
+    notes.append("Sending times are drawn at the same rate: the real ones are not known.")
+    if workload.arrivals == "gamma" and workload.burstiness is not None:
+        return {"arrival": f"gamma:{workload.burstiness}", "rate": workload.rate}
+    return {"arrival": "poisson", "rate": workload.rate}

@@ -1,0 +1,39 @@
+"""The deployment that a user describes on the command line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from warpserve.bench.models import model_named
+from warpserve.cuda_shim.catalogue import GpuSpec
+from warpserve.patches.engines import EngineRequirement
+from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.from_catalogue import hardware_of
+
+
+def asked_deployment(
+    model: str,
+    gpu: str,
+    engine: str,
+    *,
+    tp: int,
+    pp: int,
+    dp: int,
+    ep: bool,
+    weights: str | None,
+    kv_cache: str,
+) -> Deployment:
+    """As the options of `warpserve predict` have it. Raises WarpserveError and PredictorError."""
+    required = EngineRequirement.parse(engine)
+    return Deployment(
+        config=model_named(model).config(),
+        hardware=hardware_of(str(replace(GpuSpec.parse(gpu), count=tp))),
+        engine=required.engine,
+        engine_version=required.version,
+        tensor_parallel=tp,
+        pipeline_parallel=pp,
+        data_parallel=dp,
+        expert_parallel=ep,
+        weights=weights,
+        kv_cache=kv_cache,
+    )

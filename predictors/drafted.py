@@ -1,0 +1,61 @@
+"""Speculative decoding with a model that drafts: its forward passes are part of a step.
+
+After the model's own, the drafter works on the same tokens once, and then on one token of each
+request for every further draft (or on all drafts at once, with parallel drafting).
+"""
+
+from __future__ import annotations
+
+from warpserve.predictors.batch import Batch, RequestStep
+from warpserve.predictors.captured import padded_tokens
+from warpserve.predictors.predictor import (
+    Explaining,
+    Lookups,
+    OperatorTime,
+    Prediction,
+    Provenance,
+)
+
+
+class Drafted:
+    """``target``: of the model that is served; ``passes``: of the drafter in a step."""
+
+    def __init__(self, target: Explaining, drafter: Explaining, passes: int) -> None:
+        self._target = target
+        self._drafter = drafter
+        self._later_passes = passes - 1
+
+    def predict(self, batch: Batch) -> Prediction:
+        target, first = self._target.predict(batch), self._drafter.predict(batch)
+        duration_ns = target.duration_ns + first.duration_ns
+        guesses = [each for each in (target, first) if each.provenance is Provenance.EXTRAPOLATED]
+        if self._later_passes:
+            later = self._drafter.predict(_one_token_each(batch))
+            duration_ns += self._later_passes * later.duration_ns
+        return (guesses or [target])[0]._replace(duration_ns=duration_ns)
+
+    def explain(self, batch: Batch) -> list[OperatorTime]:
+        rows = self._target.explain(batch)
+        rows += [_of_drafter(row, 1) for row in self._drafter.explain(batch)]
+        if self._later_passes:
+            later = self._drafter.explain(_one_token_each(batch))
+            rows += [_of_drafter(row, self._later_passes) for row in later]
+        return rows
+
+    @property
+    def lookups(self) -> Lookups:
+        target, drafter = self._target.lookups, self._drafter.lookups
+        return Lookups(target.hits + drafter.hits, target.misses + drafter.misses)
+
+
+def _one_token_each(batch: Batch) -> Batch:
+    """Behind all tokens of the step: those of the drafts in between hardly add to a context."""
+    requests = tuple(
+        RequestStep(1, new + cached, is_prefill=False) for new, cached, _ in batch.requests
+    )
+    return Batch(requests, padded_tokens(len(requests)))
+
+
+def _of_drafter(row: OperatorTime, passes: int) -> OperatorTime:
+    count = f" x {passes}" if passes > 1 else ""
+    return OperatorTime(f"drafter: {row.name}{count}", row.duration_ns * passes, row.source)

@@ -1,0 +1,1 @@
+"""The scoreboard: public real runs replayed through the real engines; docs/results/accuracy.md."""

@@ -1,0 +1,130 @@
+"""`python -m tests.benchmarks.accuracy [FOLDER]`: writes docs/results/accuracy.md.
+
+Needs vLLM 0.19.0 (`warpserve engine install vllm==0.19.0`) and some minutes a replay. FOLDER keeps
+the run folders.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tests.benchmarks.accuracy.cases import BARS_FITTED, BARS_UNFITTED, CASES, SHOWN
+from tests.benchmarks.accuracy.gallery import write_gallery
+from tests.benchmarks.accuracy.study import Outcome, study
+from tests.benchmarks.page import RESULTS, machine, today
+from warpserve.bench.compare.thresholds import Threshold, ThresholdError
+from warpserve.console import console
+
+_PAGE = RESULTS / "accuracy.md"
+
+_HEAD = """\
+# The scoreboard: public real runs, replayed
+
+Written by `make accuracy` on {date}, on {machine}.
+
+Each row of the first table is a whole run: the recorded requests, sent when they were recorded to
+be sent, to the real vLLM of the version that was recorded, with its flags and its KV cache as far
+as they are known, on a virtual GPU. Beside it is the real run (tests/data/llmservingsim:
+Llama-3.1-8B in bf16, 300 ShareGPT requests at ten a second). An error is that of the emulated
+run's figure; of curves over time it is their mean distance, over the real mean
+([real-runs.md](../real-runs.md) has the definitions). What was expected beforehand:
+[EXPECTATIONS.md](../../tests/benchmarks/accuracy/EXPECTATIONS.md).
+
+*Fitted* means one number for each GPU and predictor, a scale of all step times, so that the mean
+TPOT of this run comes out. So the mean TPOT of fitted rows is no test; all else in them is.
+"""
+
+_SCOPE = """\
+## What this covers, and what it does not
+
+Two cards, one model, one rate, one engine version, each recorded once: what the real system's own
+spread is these runs cannot tell. Both are overloaded, so that TTFT is mostly waiting: they test
+scheduling and step times, not the milliseconds of a lone request. The recorder asked vLLM in its
+own process: no HTTP is in the real times, and none in ours.
+
+Steps by what their durations rest on: measured, interpolated between measured points, extrapolated
+beyond them, or analytic.
+"""
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as temporary:
+        out = Path(sys.argv[1] if len(sys.argv) > 1 else temporary)
+        outcomes = [outcome for case in CASES for outcome in study(case, out)]
+        shown = outcomes[1]
+        write_gallery(shown.folder, shown.comparison, RESULTS.parent / "gallery")
+    text = "\n".join(lines(outcomes)) + "\n"
+    _PAGE.write_text(text)
+    console().print(text, markup=False)
+
+
+def lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    yield _HEAD.format(date=today(), machine=machine())
+    yield from _errors(outcomes)
+    yield ""
+    yield from _bars(outcomes)
+    yield ""
+    yield _SCOPE
+    yield from _coverage(outcomes)
+
+
+def _errors(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    yield f"| | {' | '.join(map(_title, outcomes))} |"
+    yield f"|---|{'---|' * len(outcomes)}"
+    for name in SHOWN:
+        cells = " | ".join(_cell(outcome, name) for outcome in outcomes)
+        yield f"| {name.replace('_', ' ')} | {cells} |"
+
+
+def _bars(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """The unflattering rows are rows like others."""
+    yield "## Against the bars"
+    yield ""
+    yield "| run | figure | bar | error | |"
+    yield "|---|---|---|---|---|"
+    for outcome in outcomes:
+        bars = BARS_FITTED if outcome.fitted_rounds else BARS_UNFITTED
+        for name, bar in bars.items():
+            error = _error(outcome, name)
+            if error is not None:
+                verdict = "met" if abs(error) <= bar else "**missed**"
+                figure = name.replace("_", " ")
+                yield f"| {_title(outcome)} | {figure} | {bar:.1%} | {error:+.2%} | {verdict} |"
+
+
+def _coverage(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    yield "| run | scale | fitted on | steps | they rest on | differs from the real run in |"
+    yield "|---|---|---|---|---|---|"
+    for outcome in outcomes:
+        total = outcome.steps.total()
+        shares = ", ".join(f"{kind} {n / total:.0%}" for kind, n in outcome.steps.most_common())
+        rounds = f"mean TPOT, in {outcome.fitted_rounds} replays"
+        fit = rounds if outcome.fitted_rounds else "nothing"
+        known = "; ".join(str(each) for each in outcome.comparison.differences) or "nothing known"
+        yield (
+            f"| {_title(outcome)} | {outcome.scale:.4f} | {fit} | {total:,} | {shares} | {known} |"
+        )
+
+
+def _title(outcome: Outcome) -> str:
+    return f"{outcome.case.name}{', fitted' if outcome.fitted_rounds else ''}"
+
+
+def _cell(outcome: Outcome, name: str) -> str:
+    error = _error(outcome, name)
+    return "" if error is None else f"{error:+.2%}"
+
+
+def _error(outcome: Outcome, name: str) -> float | None:
+    """None where the real run does not have it."""
+    try:
+        return Threshold(name, 0.0).error(outcome.comparison)
+    except ThresholdError:
+        return None
+
+
+if __name__ == "__main__":
+    main()

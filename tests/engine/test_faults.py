@@ -1,0 +1,98 @@
+"""Who dies while the real vLLM serves a benchmark: the run says so, and keeps what was measured."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.engine.runs import bench_command
+from tests.engine.sessions import LIMIT_S
+from tests.harness import Warpserve, children_of, eventually
+from warpserve.bench.run_folder import RunFolder
+from warpserve.bench.steps import REQUEST_PREFIX
+
+LOAD = ("--predictor=constant:20ms", "--rate=20", "--num-requests=200")
+UNDER_LOAD = f"-{REQUEST_PREFIX}100-"
+"""The id of a request by which some are answered, and of which more will come."""
+
+
+def run_until_killed(
+    warpserve: Warpserve, folder: RunFolder, victim: str, *options: str
+) -> tuple[int, str]:
+    """Kills the first process that is called ``victim`` under load; the run's exit code and what it
+    says on stderr.
+    """
+    with subprocess.Popen(
+        bench_command(folder.path, *LOAD, *options),
+        env=warpserve.environment(None),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as run:
+
+        def under_load() -> bool:
+            assert run.poll() is None, run.communicate()[1]
+            return any(UNDER_LOAD in file.read_text() for file in folder.steps.glob("*"))
+
+        eventually(under_load, "a server under load", LIMIT_S)
+        os.kill(_called(run.pid, victim), signal.SIGKILL)
+        _, said = run.communicate(timeout=LIMIT_S)
+    return run.returncode, said
+
+
+def _below(pid: int) -> list[int]:
+    """The processes that descend from one. Engines overwrite their environment with their title, so
+    that it tells no session.
+    """
+    children = children_of(pid)
+    return children + [other for child in children for other in _below(child)]
+
+
+def _called(root: int, name: str) -> int:
+    """The first below ``root`` that has ``name`` in its command line or title."""
+    titles = {
+        pid: Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+        for pid in _below(root)
+    }
+    return next(pid for pid, title in titles.items() if name in title)
+
+
+@pytest.mark.parametrize(
+    ("victim", "options", "complaint"),
+    [
+        ("vllm serve", (), "the engine ended in mid-run (exit code -9)"),
+        ("APIServer_1", ("--", "--api-server-count=3"), "was killed by signal 9"),
+        ("VLLM::EngineCore", (), "was killed by signal 9"),
+        ("Worker_TP1", ("--gpu=h100-sxm:2", "--no-ghost-ranks"), "was killed by signal 9"),
+    ],
+    ids=["the_api_server", "one_of_three_api_servers", "the_engine_core", "one_of_two_workers"],
+)
+def test_a_part_of_the_server_is_killed(
+    warpserve: Warpserve, tmp_path: Path, victim: str, options: tuple[str, ...], complaint: str
+) -> None:
+    folder = RunFolder(tmp_path / "run")
+    exit_code, said = run_until_killed(warpserve, folder, victim, *options)
+    assert exit_code != 0
+    assert complaint in said
+    requests = [json.loads(line) for line in folder.requests.read_text().splitlines()]
+    assert len(requests) == 200
+    measured = [request for request in requests if request["error"] is None]
+    assert 0 < len(measured) < 200
+    assert all(request["ttft_s"] > 0 for request in measured)
+    assert folder.engine_log.stat().st_size > 0
+    assert folder.metrics.stat().st_size > 0
+
+
+def test_the_client_is_killed(warpserve: Warpserve, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    exit_code, said = run_until_killed(warpserve, folder, "bench serve")
+    assert exit_code != 0
+    assert f"the client failed (exit code -9): see {folder.client_log}" in said
+    assert any(file.stat().st_size for file in folder.steps.iterdir())
+    assert folder.metrics.stat().st_size > 0

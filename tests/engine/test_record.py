@@ -1,0 +1,96 @@
+"""`warpserve record`, with a virtual GPU for its GPU: what it measures is known there."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.engine.sessions import LIMIT_S, MODEL, on_gpu, read_steps, sessions, vllm_bin
+from tests.harness import CLIENTS, free_port
+from warpserve.bench.kv_cache import kv_tokens_of_file
+from warpserve.cli import app
+from warpserve.predictors.replay import recorded_steps
+from warpserve.predictors.spec import parse
+
+PREDICTOR = "analytic:scale=1.2,host=1ms,request_host=7ms"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run in which a server was recorded, and beside it the session's own step log."""
+    folder = tmp_path_factory.mktemp("recorded")
+    engine, port = vllm_bin(), free_port()
+    bench = (
+        engine / "vllm", "bench", "serve", "--model", MODEL, "--port", port, "--ignore-eos",
+        "--dataset-name", "random", "--random-input-len", 3_000, "--random-output-len", 20,
+    )  # fmt: skip
+    together = ("--num-prompts", 12, "--request-rate", 20)
+    alone = (
+        "--num-prompts", 4, "--max-concurrency", 1, "--save-result", "--save-detailed",
+        "--result-filename", folder / "alone.json",
+    )  # fmt: skip
+    serve = ("serve", MODEL, "--host", "127.0.0.1", "--port", port)
+    record = (sys.executable, "-m", "warpserve", "record", "--out", folder / "recording", "--")
+    plan = {
+        "server": [str(word) for word in (*record, engine / "vllm", *serve)],
+        "ready": f"http://127.0.0.1:{port}/health",
+        "clients": {
+            "together": [str(word) for word in (*bench, *together)],
+            "alone": [str(word) for word in (*bench, *alone)],
+        },
+        "logs": str(folder),
+    }
+    (folder / "plan.json").write_text(json.dumps(plan))
+    with sessions() as warpserve:
+        outcome = warpserve.run(
+            [engine / "python", CLIENTS / "served.py", folder / "plan.json"],
+            options=on_gpu(folder / "steps", predictor=PREDICTOR),
+            cwd=folder,
+            limit_s=LIMIT_S,
+        )
+    assert outcome.exit_code == 0, outcome.stderr
+    assert json.loads(outcome.stdout) == {"together": 0, "alone": 0, "server": 0}
+    return folder
+
+
+def test_each_step_is_recorded_with_its_batch_and_duration(folder: Path) -> None:
+    predicted, recorded = read_steps(folder / "steps"), read_steps(folder / "recording" / "steps")
+    assert {step["provenance"] for step in recorded} == {"measured"}
+
+    def batches(steps: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+        return [(step["requests"], step["padded_tokens"], step["request_ids"]) for step in steps]
+
+    assert batches(recorded) == batches(predicted)
+    assert any(is_prefill for step in recorded for *_, is_prefill in step["requests"])
+    for one, other in zip(predicted, recorded, strict=True):
+        assert other["duration_ns"] == pytest.approx(one["duration_ns"], abs=1_000)
+        assert other["start_ns"] == pytest.approx(one["start_ns"], abs=1_000 * len(recorded))
+
+
+def test_what_was_recorded_is_for_predictors_and_benchmarks(folder: Path) -> None:
+    recording = folder / "recording"
+    assert len(recorded_steps(str(recording))) == len(read_steps(recording / "steps"))
+    (file,) = recording.glob("recording-*.json")
+    said = json.loads(file.read_text())
+    assert (said["engine_version"], said["gpu"]["name"]) == ("0.24.0", "NVIDIA H100 80GB HBM3")
+    assert said["config"]["scheduler_config"]["max_num_batched_tokens"] == 8_192
+    tokens = said["kv_cache"]["blocks"] * said["kv_cache"]["block_tokens"]
+    assert kv_tokens_of_file(recording / "engine.log") == tokens
+
+
+def test_calibrating_to_a_recording_finds_what_was_said(folder: Path) -> None:
+    files = (str(folder / "recording"), str(folder / "alone.json"))
+    options = ("--model=llama-3.1-8b", "--gpu=h100-sxm", "--predictor=analytic", "--json")
+    found = CliRunner().invoke(app, ["calibrate", *files, *options])
+    assert found.exit_code == 0, found.output
+    said = json.loads(found.stdout)
+    scale, host_ns, request_host_ns, _ = parse(said["spec"]).options
+    assert scale == pytest.approx(1.2, rel=0.01)
+    assert host_ns == pytest.approx(1_000_000, rel=0.1)
+    assert request_host_ns == pytest.approx(7_000_000, rel=0.01)
+    assert said["held_out_worst"] < 0.02

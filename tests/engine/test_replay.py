@@ -1,0 +1,47 @@
+"""A public real run replayed, as a gate: the scoreboard (docs/results/accuracy.md) in one run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REAL = Path(__file__).parents[1] / "data" / "llmservingsim" / "bench" / "RTXPRO6000"
+SCALE = 1.071
+"""Of aiconfigurator's step times for this card, as the scoreboard fits it."""
+LIMITS = (
+    *("tpot.mean=1%", "tpot.p50=1%", "tpot.p99=1%"),
+    *("ttft.mean=2%", "ttft.p50=3%", "ttft.p99=2%"),
+    *("makespan=0.3%", "output_tokens=0.3%", "running=3%", "waiting=5%"),
+)
+
+
+@pytest.fixture(scope="module")
+def replayed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("replay") / "run"
+    command = [
+        sys.executable, "-m", "warpserve", "replay", str(REAL), "--gpu", "rtx-pro-6000", "--fast",
+        "--predictor", f"aiconfigurator:scale={SCALE}", "--out", str(out),
+        *(word for limit in LIMITS for word in ("--max-error", limit)),
+    ]  # fmt: skip
+    finished = subprocess.run(command, capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    return out
+
+
+def test_the_twin_is_the_recorded_engine_with_the_recorded_requests(replayed: Path) -> None:
+    comparison = json.loads((replayed / "comparison.json").read_text())
+    assert comparison["run"]["engine"] == comparison["reals"][0]["engine"] == "vllm 0.19.0"
+    assert comparison["run"]["completed"] == 300
+    differing = {difference["what"] for difference in comparison["differences"]}
+    assert differing <= {"times count from"}  # ours from sending, theirs from queueing
+    assert "Both sent the same requests in the same order." in comparison["notes"]
+
+
+def test_the_page_is_there(replayed: Path) -> None:
+    page = (replayed / "comparison.html").read_text()
+    assert "mean TPOT by" in page
+    assert page.count("<svg") >= 8

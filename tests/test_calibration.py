@@ -1,0 +1,281 @@
+"""`warpserve calibrate`: from real runs, whose law is known here, to the numbers of that law."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from warpserve.bench.calibration.fitting import Line, fit_steps, request_host_ns, split
+from warpserve.bench.calibration.observations import (
+    FirstToken,
+    Observation,
+    of_first_tokens,
+    of_recording,
+    of_tokens,
+)
+from warpserve.bench.models import model_named
+from warpserve.bench.real.files import write_run
+from warpserve.bench.real.read import read_run
+from warpserve.bench.real.schema import Deployment as RealDeployment
+from warpserve.bench.real.schema import Request, Run, Source, Workload
+from warpserve.bench.run_folder import RunError
+from warpserve.cli import app
+from warpserve.patches.step_log import StepLog
+from warpserve.predictors.batch import Batch, RequestStep
+from warpserve.predictors.calibration import Calibration, calibration
+from warpserve.predictors.captured import padded_tokens
+from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.from_catalogue import hardware_of
+from warpserve.predictors.predictor import Prediction, PredictorError, Provenance
+from warpserve.predictors.spec import Options, parse, predictor_of, read_spec
+
+REAL_RUNS = Path(__file__).parent / "data" / "real_runs"
+LLAMA = Deployment(model_named("llama-3.1-8b").config(), hardware_of("h100-sxm"), "vllm", "0.24.0")
+PLAIN = predictor_of("analytic", LLAMA)
+SCALE, HOST_NS, REQUEST_HOST_NS = 1.1, 2e6, 5e6
+OPTIONS = ("--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--predictor", "analytic")
+
+
+def real_ns(batch: Batch) -> float:
+    return SCALE * PLAIN.predict(batch).duration_ns + HOST_NS
+
+
+def served(arrivals_s: Sequence[float], *, has_itl: bool = True) -> Run:
+    """Requests of 500 and more tokens for 60, by an engine that takes one prompt a step."""
+    waiting = [(arrival_s + REQUEST_HOST_NS / 1e9, i) for i, arrival_s in enumerate(arrivals_s)]
+    token_s: dict[int, list[float]] = {i: [] for i in range(len(arrivals_s))}
+    running: list[int] = []
+    now_s = 0.0
+    while waiting or running:
+        if not running:
+            now_s = max(now_s, waiting[0][0])
+        steps = [RequestStep(1, prompt_of(i) + len(token_s[i]) - 1, False) for i in running]
+        if waiting and waiting[0][0] <= now_s:
+            _, new = waiting.pop(0)
+            steps.append(RequestStep(prompt_of(new), 0, True))
+            running.append(new)
+        tokens = sum(step.new_tokens for step in steps)
+        now_s += real_ns(Batch(tuple(steps), padded_tokens(tokens))) / 1e9
+        for i in running:
+            token_s[i].append(now_s)
+        running = [i for i in running if len(token_s[i]) < 60]
+    requests = tuple(
+        Request(
+            status="completed",
+            input_tokens=prompt_of(i),
+            output_tokens=60,
+            arrival_s=arrival_s,
+            ttft_s=token_s[i][0] - arrival_s,
+            latency_s=token_s[i][-1] - arrival_s,
+            itl_s=tuple(b - a for a, b in zip(token_s[i], token_s[i][1:], strict=False))
+            if has_itl
+            else None,
+        )
+        for i, arrival_s in enumerate(arrivals_s)
+    )
+    return Run(sources=(Source(name="x", sha256="", format="x"),), requests=requests)
+
+
+def prompt_of(index: int) -> int:
+    return 500 + 10 * index
+
+
+ALONE = [float(i) for i in range(10)]
+TOGETHER = [20 + 0.01 * i for i in range(30)]
+
+
+def fitted(run: Run) -> Line:
+    return fit_steps(split(of_tokens(run, PLAIN), 8).known)
+
+
+@pytest.mark.parametrize("has_itl", [True, False])
+def test_a_clients_times_give_scale_host_and_what_a_request_takes(has_itl: bool) -> None:
+    run = served([*ALONE, *TOGETHER], has_itl=has_itl)
+    known, others, what = split(of_tokens(run, PLAIN), 8)
+    line = fit_steps(known)
+    assert what == "more than 8 requests under way"
+    assert max(each.requests for each in others) > 20
+    # Decodes alike tell the sum, but hardly its two parts: then a scale near 1 goes.
+    assert 1 <= line.scale <= SCALE
+    for each in [*known, *others]:
+        assert line.at(each.predicted_ns) == pytest.approx(each.measured_ns, rel=0.03)
+    alone = of_first_tokens(run, PLAIN)
+    assert len(alone) == len(ALONE)
+    assert request_host_ns(alone, line) == pytest.approx(REQUEST_HOST_NS, rel=0.15)
+
+
+def test_one_by_one_it_need_not_be_said_when_they_were_sent() -> None:
+    run = served(ALONE)
+    requests = tuple(each.model_copy(update={"arrival_s": None}) for each in run.requests)
+    run = run.model_copy(update={"requests": requests})
+    with pytest.raises(RunError, match="does not say when its requests were sent"):
+        of_tokens(run, PLAIN)
+    run = run.model_copy(update={"workload": Workload(max_concurrency=1)})
+    assert fitted(run).at(6e6) == pytest.approx(SCALE * 6e6 + HOST_NS, rel=0.01)
+    assert len(of_first_tokens(run, PLAIN)) == len(ALONE)
+
+
+def test_without_more_concurrency_the_end_of_the_run_is_held_out() -> None:
+    observations = [Observation(2, 1e6 * i, 2e6 * i) for i in range(1, 11)]
+    known, others, what = split(observations, 8)
+    assert (len(known), len(others), what) == (8, 2, "the last fifth of the run")
+    with pytest.raises(RunError, match="too few"):
+        split(observations[:3], 8)
+
+
+def test_pauses_of_the_host_are_no_steps() -> None:
+    steps = [Observation(1, 5e6 + 1e5 * i, 6e6 + 1e5 * i) for i in range(30)]
+    line = fit_steps([*steps, Observation(1, 5e6, 300e6)])
+    assert line.at(6e6) == pytest.approx(7e6, rel=0.02)
+
+
+def test_prompts_that_may_have_been_cut_say_nothing_of_first_tokens() -> None:
+    request = served([0.0]).requests[0].model_copy(update={"input_tokens": 5_000})
+    run = served([0.0]).model_copy(update={"requests": (request,)})
+    assert of_first_tokens(run, PLAIN) == []
+    told = RealDeployment(max_num_batched_tokens=2_000)
+    (first,) = of_first_tokens(run.model_copy(update={"deployment": told}), PLAIN)
+    assert first.steps == 3
+
+
+def test_what_a_request_takes_is_unknown_where_none_was_alone() -> None:
+    assert request_host_ns([], Line(1, 0)) is None
+    assert request_host_ns([FirstToken(2, 10e6, 15e6)], Line(1.1, 1e6)) == pytest.approx(2e6)
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    """Steps with gaps between them, which the host fills."""
+    folder = tmp_path / "recording"
+    (folder / "steps").mkdir(parents=True)
+    said = {
+        "engine_version": "0.24.0",
+        "gpu": {"name": "NVIDIA H100 80GB HBM3"},
+        "kv_cache": {"blocks": 1_000, "block_tokens": 16},
+    }
+    (folder / "recording-1.json").write_text(json.dumps(said))
+    (folder / "engine.log").write_text("vLLM API server version 0.24.0\n")
+    log, now_ns = StepLog.in_folder(folder / "steps"), 0
+    for step in range(200):
+        count = 1 + step % 20
+        is_prefill = step % 10 == 3
+        new_tokens = 2_000 if is_prefill else 1
+        requests = (RequestStep(new_tokens, 500 + 20 * step, is_prefill),) * count
+        batch = Batch(requests, padded_tokens(count * new_tokens))
+        duration_ns = round(SCALE * PLAIN.predict(batch).duration_ns)
+        names = ["0", *map(str, range(100, 99 + count))]
+        end_ns = now_ns + duration_ns
+        log.write(batch, names, Prediction(duration_ns, Provenance.MEASURED), now_ns, end_ns)
+        now_ns = end_ns + round(HOST_NS)
+    return folder
+
+
+def test_a_recordings_steps_last_until_the_next(recording: Path) -> None:
+    line = fit_steps(split(of_recording(recording, PLAIN), 8).known)
+    assert line.scale == pytest.approx(SCALE, rel=0.01)
+    assert line.host_ns == pytest.approx(HOST_NS, rel=0.05)
+
+
+# The command and its file
+
+
+def calibrate(*arguments: str) -> Any:
+    return CliRunner().invoke(app, ["calibrate", *arguments])
+
+
+def test_the_command_writes_a_predictor(recording: Path, tmp_path: Path) -> None:
+    file = tmp_path / "h100.json"
+    result = calibrate(str(recording), *OPTIONS, "--out", str(file))
+    assert result.exit_code == 0, result.output
+    assert "held out" in result.stdout
+    assert "what a request takes beside its steps is unknown" in result.stdout
+    found = calibration(str(file))
+    assert found.held_out_worst is not None
+    assert found.held_out_worst < 0.02
+    batch = Batch((RequestStep(1, 800, False),) * 4, 4)
+    calibrated = predictor_of(f"calibrated:{file}", LLAMA)
+    assert calibrated.predict(batch).duration_ns == pytest.approx(real_ns(batch), rel=0.01)
+
+
+def test_a_recording_and_its_client_tell_all(recording: Path, tmp_path: Path) -> None:
+    write_run(tmp_path / "client.json", served(ALONE))
+    result = calibrate(str(recording), str(tmp_path / "client.json"), *OPTIONS, "--json")
+    assert result.exit_code == 0, result.output
+    options = parse(json.loads(result.stdout)["spec"]).options
+    assert options.scale == pytest.approx(SCALE, rel=0.01)
+    assert options.host_ns == pytest.approx(HOST_NS, rel=0.05)
+    assert options.request_host_ns == pytest.approx(REQUEST_HOST_NS, rel=0.1)
+
+
+def test_a_recording_is_imported(recording: Path) -> None:
+    run = read_run(recording)
+    assert len(run.steps) == 200
+    assert run.steps[0].start_s == 0
+    assert run.deployment.gpu == "NVIDIA H100 80GB HBM3"
+    assert (run.deployment.engine_version, run.deployment.kv_tokens) == ("0.24.0", 16_000)
+
+
+def test_the_command_reads_what_import_wrote(tmp_path: Path) -> None:
+    write_run(tmp_path / "real.json", served([*ALONE, *TOGETHER]))
+    result = calibrate(str(tmp_path / "real.json"), *OPTIONS, "--json")
+    assert result.exit_code == 0, result.output
+    options = parse(json.loads(result.stdout)["spec"]).options
+    assert options.host_ns > 1e6
+    assert options.request_host_ns == pytest.approx(REQUEST_HOST_NS, rel=0.15)
+
+
+@pytest.mark.parametrize("name", ["vllm.json.gz", "vllm-concurrency.json.gz"])
+def test_batches_are_those_of_an_engine_by_its_clients_times_alone(name: str) -> None:
+    """Of a vLLM whose steps the same predictor has timed: it finds them again."""
+    run = read_run(REAL_RUNS / name)
+    observations = of_tokens(run, PLAIN)
+    assert len(observations) > 20
+    for each in observations:
+        assert each.predicted_ns == pytest.approx(each.measured_ns, rel=0.005)
+    for first in of_first_tokens(run, PLAIN):
+        assert first.predicted_ns == pytest.approx(first.measured_ns, rel=0.005)
+
+
+def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
+    write_run(tmp_path / "real.json", served(TOGETHER).model_copy(update={"requests": ()}))
+    of_two = RealDeployment(tensor_parallel=2)
+    write_run(tmp_path / "tp2.json", served(ALONE).model_copy(update={"deployment": of_two}))
+    for arguments, said in (
+        ((str(tmp_path / "real.json"), *OPTIONS), "no completed requests"),
+        ((str(tmp_path / "absent"), *OPTIONS), "does not exist"),
+        ((str(tmp_path), *OPTIONS[:-1], "analytic:scale=2"), "are what is to be found"),
+        ((str(tmp_path / "tp2.json"), *OPTIONS), "the run says tensor_parallel 2, and not 1"),
+    ):
+        result = calibrate(*arguments)
+        assert result.exit_code == 2
+        assert said in result.output
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", '{"spec": "analytic"}', "[]", json.dumps({"spec": "calibrated:x"})]
+)
+def test_a_calibration_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "file").write_text(text)
+    with pytest.raises(PredictorError, match="file"):
+        read_spec(f"calibrated:{tmp_path / 'file'}")
+
+
+def test_a_calibration_of_a_calibration_is_refused(tmp_path: Path) -> None:
+    none = Calibration("calibrated:x", "", "", "", "", None, None)
+    (tmp_path / "file").write_text(none.to_json())
+    with pytest.raises(PredictorError, match="names no predictor"):
+        read_spec(f"calibrated:{tmp_path / 'file'}")
+
+
+def test_options_come_behind_a_path(tmp_path: Path) -> None:
+    log = StepLog.in_folder(tmp_path)
+    batch = Batch((RequestStep(1, 5, False),), 1)
+    log.write(batch, ["a"], Prediction(1_000, Provenance.MEASURED), 0, 1_000)
+    spec = f"replay:{tmp_path},scale=2,host=1us,request_host=3ms"
+    assert parse(spec) == ("replay", str(tmp_path), Options(2.0, 1_000, 3_000_000, False))
+    assert predictor_of(spec, LLAMA).predict(batch).duration_ns == 3_000

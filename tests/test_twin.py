@@ -1,0 +1,166 @@
+"""The experiment that a real run's metadata describe, before anything is started."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from warpserve.bench.config import RunConfig
+from warpserve.bench.experiment import planned_of
+from warpserve.bench.real.read import merged, read_run, with_said
+from warpserve.bench.real.schema import Deployment, Request, Run, Source, Workload
+from warpserve.bench.twin import Twin, TwinError, twin_of, write_arrivals
+from warpserve.cli import app
+
+DATA = Path(__file__).parent / "data"
+RTX_4090 = DATA / "llmservingsim" / "bench" / "RTX4090"
+RTX_PRO_6000 = DATA / "llmservingsim" / "bench" / "RTXPRO6000"
+VLLM = DATA / "real_runs" / "vllm.json.gz"
+VLLM_LOG = DATA / "real_runs" / "vllm-server.log.gz"
+
+
+def twin(real: Run, **said: Any) -> Twin:
+    return twin_of(real, Path("arrivals.csv"), **{"predictor": "analytic"} | said)
+
+
+def small(*requests: Request, workload: Workload | None = None, **deployment: Any) -> Run:
+    described = {"engine": "vllm", "engine_version": "0.24.0", "model": "llama-3.1-8b"}
+    return Run(
+        sources=(Source(name="a", sha256="0", format="test"),),
+        deployment=Deployment(**described | {"gpu": "h100-sxm"} | deployment),
+        workload=workload or Workload(),
+        requests=requests or (request(),),
+    )
+
+
+def request(**more: Any) -> Request:
+    values: dict[str, Any] = {"status": "completed", "input_tokens": 10, "output_tokens": 5}
+    return Request(**values | {"arrival_s": 0.0} | more)
+
+
+def test_all_that_the_real_engine_was_told() -> None:
+    config = twin(read_run(RTX_4090)).config
+    assert (config.engine, config.gpu) == ("vllm==0.19.0", "rtx-4090:1")
+    assert (config.kv_tokens, config.arrival, config.num_requests) == (41_408, "trace", 300)
+    expected = {
+        "--max-num-seqs": "256",
+        "--max-num-batched-tokens": "2048",
+        "--max-model-len": "32768",
+        "--block-size": "16",
+        "--dtype": "bfloat16",
+    }
+    assert {name: config.flag(name) for name in expected} == expected
+    sizes = config.engine_flags[config.engine_flags.index("--cudagraph-capture-sizes") + 1 :]
+    assert (sizes[0], sizes[-1], len(sizes)) == ("1", "512", 51)
+
+
+def test_requests_are_sent_when_they_were_sent(tmp_path: Path) -> None:
+    real = read_run(RTX_PRO_6000)
+    arrivals = tmp_path / "arrivals.csv"
+    made = twin_of(real, arrivals, predictor="analytic", gpu="rtx-pro-6000")
+    write_arrivals(arrivals, made.requests)
+    planned = planned_of(made.config)
+    assert len(planned) == 300
+    for entry, sent in zip(planned, real.requests, strict=True):
+        assert entry.arrival_s == pytest.approx(sent.arrival_s, abs=1e-9)
+        lengths = (entry.request.input_tokens, entry.request.output_tokens)
+        assert lengths == (sent.input_tokens, sent.output_tokens)
+
+
+def test_what_is_not_known_is_asked_for() -> None:
+    real = read_run(RTX_PRO_6000)
+    with pytest.raises(TwinError, match="does not say its gpu: say --gpu"):
+        twin(real)
+    assert twin(real, gpu="rtx-pro-6000").config.kv_tokens is None  # left to the engine
+    client = read_run(VLLM)
+    with pytest.raises(TwinError, match="say --engine"):
+        twin(client, gpu="h100-sxm")
+    with pytest.raises(TwinError, match="does not say its model: say --model"):
+        twin(small(model=None))
+
+
+def test_a_log_makes_the_clients_file_complete() -> None:
+    real = merged(read_run(VLLM), [read_run(VLLM_LOG)])
+    config = twin(with_said(real, ["deployment.gpu=h100-sxm"])).config
+    assert (config.engine, config.kv_tokens) == ("vllm==0.24.0", 464_352)
+    assert config.flag("--port") is None  # the real server's own
+    assert config.flag("--max-model-len") == "131072"
+
+
+def test_another_engine_is_said_to_be_another() -> None:
+    made = twin(read_run(RTX_4090), engine="vllm==0.24.0")
+    assert made.config.engine == "vllm==0.24.0"
+    assert "The engine is vllm==0.24.0, the real one was 0.19.0." in made.notes
+
+
+def test_flags_of_the_users_go_last() -> None:
+    made = twin_of(small(max_num_seqs=8), Path("a"), predictor="analytic", flags=["--seed", "3"])
+    assert made.config.engine_flags == ("--max-num-seqs", "8", "--seed", "3")
+
+
+def test_arguments_of_every_kind_become_flags() -> None:
+    arguments = {
+        "enable_chunked_prefill": False,
+        "async_scheduling": True,
+        "speculative_config": {"method": "ngram"},
+        "max_model_len": None,
+        "host": "0.0.0.0",
+    }
+    flags = twin(small(arguments=arguments)).config.engine_flags
+    assert flags == (
+        "--no-enable-chunked-prefill",
+        "--async-scheduling",
+        "--speculative-config",
+        '{"method": "ngram"}',
+    )
+
+
+def test_an_engine_without_graphs_has_none() -> None:
+    assert twin(small(cuda_graph_sizes=())).config.engine_flags == ("--enforce-eager",)
+
+
+def test_one_gpu_for_each_rank() -> None:
+    assert twin(small(tensor_parallel=2, data_parallel=2)).config.gpu == "h100-sxm:4"
+
+
+def test_a_concurrency_is_kept_and_not_the_times_that_came_of_it() -> None:
+    config = twin(small(workload=Workload(max_concurrency=8, rate=math.inf))).config
+    assert (config.max_concurrency, config.rate, config.arrival) == (8, math.inf, "poisson")
+
+
+def test_unknown_sending_times_are_drawn_and_said_to_be() -> None:
+    unknown = request(arrival_s=None)
+    made = twin(small(unknown, workload=Workload(rate=4.0, arrivals="gamma", burstiness=0.5)))
+    assert (made.config.arrival, made.config.rate) == ("gamma:0.5", 4.0)
+    assert any("drawn at the same rate" in note for note in made.notes)
+    with pytest.raises(TwinError, match="neither when requests were sent nor at which rate"):
+        twin(small(unknown))
+
+
+def test_requests_that_can_not_be_sent() -> None:
+    failed = Request(status="failed", error="refused", arrival_s=0.1)
+    made = twin(small(request(), failed))
+    assert len(made.requests) == 1
+    assert any("1 requests that failed are left out" in note for note in made.notes)
+    with pytest.raises(TwinError, match="do not say how long"):
+        twin(small(request(output_tokens=None)))
+    with pytest.raises(TwinError, match="only figures"):
+        twin(read_run(DATA / "real_runs" / "vllm-summary.json"))
+
+
+def test_the_command_shows_the_experiment() -> None:
+    shown = CliRunner().invoke(
+        app,
+        ["replay", str(RTX_4090), "--predictor", "analytic", "--dry-run", "--", "--seed", "1"],
+    )
+    assert shown.exit_code == 0, shown.output
+    config = RunConfig.model_validate(yaml.safe_load(shown.stdout))
+    assert (config.gpu, config.engine_flags[-2:]) == ("rtx-4090:1", ("--seed", "1"))
+    refused = CliRunner().invoke(app, ["replay", str(RTX_PRO_6000), "--dry-run"])
+    assert refused.exit_code == 2
+    assert "say --gpu" in refused.output
