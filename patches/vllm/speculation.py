@@ -59,5 +59,7 @@ class Acceptance:
 
     def of(self, seed: int, position: int, drafts: int) -> int:
         """How many of the ``drafts`` from ``position`` on are accepted. The same at each call."""
+        if drafts == 0:
+            return 0
         drawn = fraction_of(seed, position)
         return sum(drawn < rate for rate in self._rates[:drafts])

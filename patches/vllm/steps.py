@@ -36,10 +36,12 @@ class StepStream:
 
     def run(self, batch: Batch, request_ids: list[str], prediction: Prediction) -> None:
         """Returns at once: the step begins and ends on the current stream."""
-        begin = _recorded()
-        enqueue(torch.cuda.current_stream().cuda_stream, prediction.duration_ns)
+        stream = torch.cuda.current_stream()
+        begin = _recorded(stream)
+        enqueue(stream.cuda_stream, prediction.duration_ns)
+        step = _Step(batch, request_ids, prediction, begin, _recorded(stream))
         with self._lock:
-            self._unlogged.append(_Step(batch, request_ids, prediction, begin, _recorded()))
+            self._unlogged.append(step)
         self.log_known()
 
     def wait(self, duration_ns: int) -> None:
@@ -78,7 +80,7 @@ class VirtualOutput(AsyncModelRunnerOutput):  # type: ignore[misc]
         return self._output.kv_connector_output
 
 
-def _recorded() -> torch.cuda.Event:
+def _recorded(stream: torch.cuda.Stream) -> torch.cuda.Event:
     event = torch.cuda.Event(enable_timing=True)
-    event.record()
+    event.record(stream)
     return event
