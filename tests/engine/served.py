@@ -84,14 +84,6 @@ def completion(prompt: Sequence[int] | str, max_tokens: int, **more: Any) -> Req
     return {"path": "/v1/completions", "body": body | more}
 
 
-def staggered(requests: Sequence[Request]) -> list[Request]:
-    """One after the other, at instants at which no step of whole 20 ms ends.
-
-    asyncio rounds delays up to whole ms. What meets at one instant comes in the host's order.
-    """
-    return [request | {"delay_s": 0.0137 * i} for i, request in enumerate(requests)]
-
-
 def prompt(number: int, tokens: int) -> list[int]:
     """Token ids that differ by ``number`` from the first on."""
     return [1_000 + (number * 7_919 + i * 31) % 20_000 for i in range(tokens)]

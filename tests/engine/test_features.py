@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.features import feature
-from tests.engine.served import Answered, completion, prompt, serve, staggered
+from tests.engine.served import Answered, completion, prompt, serve
 from tests.engine.sessions import sessions, vllm_bin
 from tests.harness import Warpserve
 
@@ -128,7 +128,7 @@ def test_one_worker_stands_for_both_ranks(warpserve: Warpserve, tmp_path: Path) 
     """With a process for each rank (--no-ghost-ranks) the KV cache has as many tokens, and each
     token of each request comes at the same instant.
     """
-    bursts = [staggered([completion(prompt(n, 40 * n + 10), 8) for n in range(6)])]
+    bursts = [[completion(prompt(n, 40 * n + 10), 8) for n in range(6)]]
     ghosts, processes = (
         serve(
             warpserve,
@@ -375,7 +375,7 @@ def test_several_api_servers(warpserve: Warpserve, tmp_path: Path) -> None:
             tmp_path / str(run),
             LLAMA,
             "--api-server-count=3",
-            bursts=[staggered([completion(prompt(n, 30 + 40 * n), 12) for n in range(12)])],
+            bursts=[[completion(prompt(n, 30 + 40 * n), 12) for n in range(12)]],
         )
         for run in range(2)
     ]
