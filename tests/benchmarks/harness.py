@@ -1,0 +1,118 @@
+"""`python -m tests.benchmarks.harness`: virtual time beside an engine that waits for no GPU.
+
+`vllm bench throughput`, all requests at the start: in `exact` with steps of 20 ms, and in `sleep`
+with steps of 1 ns, where host time passes, nobody waits and nothing jumps. Writes
+docs/results/harness.md.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.benchmarks.page import RESULTS, machine, today
+from warpserve.bench.models import model_named
+from warpserve.members import member_environment, prepare_members
+from warpserve.patches.engines import EngineRequirement, EngineStore
+from warpserve.timekeeper.cli import MemberOptions
+from warpserve.timekeeper.launcher import RunningSession
+from warpserve.timekeeper.options import Clock, SessionOptions
+
+BAR = 1.25
+REPEATS = 3
+REQUESTS = 256
+WAYS = {"exact": (Clock.EXACT, "constant:20ms"), "skipped": (Clock.SLEEP, "constant:1ns")}
+LOOK_S = 0.01
+
+
+@dataclass(frozen=True)
+class Served:
+    """One call of the benchmark."""
+
+    wall_s: float
+    """From its first step to its last."""
+    steps: int
+
+    @property
+    def a_step_ms(self) -> float:
+        return self.wall_s * 1e3 / self.steps
+
+
+def main() -> None:
+    runs: dict[str, list[Served]] = {way: [] for way in WAYS}
+    for _ in range(REPEATS):
+        for way, (clock, predictor) in WAYS.items():
+            with TemporaryDirectory() as folder:
+                runs[way].append(serve(clock, predictor, Path(folder)))
+            print(way, runs[way][-1], flush=True)
+    (RESULTS / "harness.md").write_text(page(runs))
+
+
+def serve(clock: Clock, predictor: str, folder: Path) -> Served:
+    command = [
+        str(EngineStore().get(EngineRequirement.parse("vllm==0.24.0")).python.parent / "vllm"),
+        "bench", "throughput", "--model", model_named("llama-3.1-8b").reference,
+        "--dataset-name", "random", "--num-prompts", str(REQUESTS),
+        "--random-input-len", "512", "--random-output-len", "256", "--random-range-ratio", "0.5",
+        "--seed", "0",
+    ]  # fmt: skip
+    steps = folder / "steps"
+    asked = MemberOptions(gpu="h100-sxm", predictor=predictor, step_log=steps)
+    prepare_members(asked, command)
+    with (
+        RunningSession(SessionOptions(clock=clock)) as session,
+        (folder / "log").open("wb") as log,
+        Path(os.devnull).open("rb") as nothing,
+    ):
+        stdio = (nothing.fileno(), log.fileno(), log.fileno())
+        env = member_environment(asked, session.folder, command)
+        session.spawn(command, env=env, stdio=stdio)
+        wall_s = seconds_of_growth(session, steps)
+        (file,) = steps.iterdir()
+        return Served(wall_s, file.read_bytes().count(b"\n"))
+
+
+def seconds_of_growth(session: RunningSession, steps: Path) -> float:
+    """From the first line of a step log to the last, until the command ends."""
+    first_s = last_s = 0.0
+    size = 0
+    while session.wait_exited(LOOK_S) is None:
+        found = sum(file.stat().st_size for file in steps.iterdir())
+        if found != size:
+            size, last_s = found, time.monotonic()
+            first_s = first_s or last_s
+    return last_s - first_s
+
+
+def page(runs: dict[str, list[Served]]) -> str:
+    pairs = list(zip(runs["exact"], runs["skipped"], strict=True))
+    ratios = [exact.a_step_ms / skipped.a_step_ms for exact, skipped in pairs]
+    rows = "".join(
+        f"| {exact.wall_s:.2f} s | {exact.steps} | {skipped.wall_s:.2f} s | {skipped.steps} |"
+        f" {ratio:.2f} |\n"
+        for (exact, skipped), ratio in zip(pairs, ratios, strict=True)
+    )
+    return f"""\
+# What virtual time costs beside the engine
+
+Written by `python -m tests.benchmarks.harness` on {today()}: {machine()}.
+Load average at the end: {os.getloadavg()[1]:.1f}.
+
+`vllm bench throughput` of vLLM 0.24.0, Llama-3.1-8B on an H100: {REQUESTS} requests at the start,
+512 and 256 tokens in the mean. In `exact` steps take 20 ms of virtual time; *skipped* is `sleep`
+with steps of 1 ns: the same engine and patches, and nobody waits. There the first steps begin before
+all requests are there, so their number differs a little. Wall time from the first step to the last:
+
+| `exact` | steps | GPU skipped | steps | ratio, a step (bar: {BAR:g}) |
+|---|---|---|---|---|
+{rows}
+Median ratio: {statistics.median(ratios):.2f}.
+"""
+
+
+if __name__ == "__main__":
+    main()
