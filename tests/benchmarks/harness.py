@@ -104,8 +104,8 @@ Load average at the end: {os.getloadavg()[1]:.1f}.
 
 `vllm bench throughput` of vLLM 0.24.0, Llama-3.1-8B on an H100: {REQUESTS} requests at the start,
 512 and 256 tokens in the mean. In `exact` steps take 20 ms of virtual time; *skipped* is `sleep`
-with steps of 1 ns: the same engine and patches, and nobody waits. There the first steps begin before
-all requests are there, so their number differs a little. Wall time from the first step to the last:
+with steps of 1 ns: the same engine and patches, and nobody waits. There the first steps begin
+before all requests are there, so their number differs a little. Wall time from first step to last:
 
 | `exact` | steps | GPU skipped | steps | ratio, a step (bar: {BAR:g}) |
 |---|---|---|---|---|
