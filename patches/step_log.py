@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -31,16 +33,24 @@ class StepLog:
         self._lookups = lookups
 
     @classmethod
-    def of_process(cls, lookups: Callable[[], Lookups] | None = None) -> StepLog:
-        """``steps-PID.jsonl`` in $WARPSERVE_STEP_LOG, if that is set."""
+    def of_session(cls, worker: str, lookups: Callable[[], Lookups] | None = None) -> StepLog:
+        """In $WARPSERVE_STEP_LOG, if that is set."""
         folder = os.environ.get(FOLDER)
-        return cls(None) if folder is None else cls.in_folder(Path(folder), lookups)
+        return cls(None) if folder is None else cls.in_folder(Path(folder), worker, lookups)
 
     @classmethod
-    def in_folder(cls, folder: Path, lookups: Callable[[], Lookups] | None = None) -> StepLog:
-        """A new file of this process."""
-        path = folder / f"steps-{os.getpid()}.jsonl"
-        return cls(path.open("w", buffering=1), lookups)
+    def in_folder(
+        cls, folder: Path, worker: str = "0", lookups: Callable[[], Lookups] | None = None
+    ) -> StepLog:
+        """A new file, ``steps-WORKER.jsonl``. ``worker``: its name, the same in each run.
+
+        A second worker of that name, of another engine, has ``steps-WORKER.2.jsonl``.
+        """
+        for number in itertools.count(1):
+            name = worker if number == 1 else f"{worker}.{number}"
+            with contextlib.suppress(FileExistsError):
+                return cls((folder / f"steps-{name}.jsonl").open("x", buffering=1), lookups)
+        raise AssertionError
 
     def write(
         self,

@@ -412,10 +412,11 @@ def test_a_step_log_has_a_line_for_each_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WARPSERVE_STEP_LOG", str(tmp_path))
-    log = StepLog.of_process()
+    log = StepLog.of_session("1-0")
     batch = Batch((RequestStep(1, 9, False),), 1)
     log.write(batch, ["a"], Prediction(5, Provenance.STATED), 100, 105)
     (file,) = tmp_path.iterdir()
+    assert file.name == "steps-1-0.jsonl"
     first = file.read_text()
     assert json.loads(first) == {
         "start_ns": 100,
@@ -427,9 +428,11 @@ def test_a_step_log_has_a_line_for_each_step(
         "requests": [[1, 9, False]],
     }
     guess = Prediction(5, Provenance.EXTRAPOLATED, "too long")
-    StepLog.of_process(lambda: Lookups(3, 1)).write(batch, ["a"], guess, 100, 105)
+    StepLog.of_session("1-0", lambda: Lookups(3, 1)).write(batch, ["a"], guess, 100, 105)
     more = {"provenance": "extrapolated", "outside": "too long", "lookups": [3, 1]}
-    assert json.loads(file.read_text()) == json.loads(first) | more
+    second = (tmp_path / "steps-1-0.2.jsonl").read_text()
+    assert json.loads(second) == json.loads(first) | more
+    assert file.read_text() == first
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,11 @@ _DRAFTERS = ("draft_model", "eagle", "eagle3")
 _WITHOUT_FORWARD = ("ngram", "ngram_gpu", "suffix")
 
 
+def name_of(worker: Any) -> str:
+    """Of a worker, by its ranks among replicas and in its own: no other of its engine has it."""
+    return f"{worker.parallel_config.data_parallel_index}-{worker.rank}"
+
+
 def deployment_of(config: Any, pipeline_rank: int) -> Deployment:
     """``config``: a VllmConfig. Raises PredictorError in a session without GPUs."""
     parallel = config.parallel_config

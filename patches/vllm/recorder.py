@@ -27,6 +27,7 @@ import torch
 
 from warpserve.patches.step_log import StepLog
 from warpserve.patches.versions import require_attributes
+from warpserve.patches.vllm.deployment import name_of
 from warpserve.patches.vllm.progress import Progress
 from warpserve.patches.vllm.recording import RECORDING, write_recording
 from warpserve.predictors.batch import Batch
@@ -151,7 +152,7 @@ def patch_worker(module: ModuleType) -> None:
         _require_recordable(self.vllm_config)
         warmed = warm_up(self)
         write_recording(folder, self)
-        log = StepLog.in_folder(folder / "steps")
+        log = StepLog.in_folder(folder / "steps", name_of(self))
         self.step_recorder = StepRecorder(self.model_runner, log)
         return warmed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,10 +20,16 @@ A list, or a text like ``700,5,12``: with completions vLLM takes no lists.
 """
 
 
+_ADDED_TO_ID = re.compile("-[0-9a-f]{8}$")
+"""By InputProcessor.assign_request_id."""
+
+
 @dataclass
 class Request:
     """As the worker has computed it: the scheduler may count drafts that are not verified yet."""
 
+    logged_as: str
+    """Its id without the random digits that vLLM adds to it: the same in each run."""
     seed: int
     prompt_tokens: int
     allowed: Sequence[int] | None
@@ -147,6 +154,7 @@ def _request_of(new: Any) -> Request:
     sampling = new.sampling_params
     extra = (sampling.extra_args if sampling is not None else None) or {}
     return Request(
+        logged_as=_ADDED_TO_ID.sub("", new.req_id),
         seed=seed_of(prompt, _choice_of(new.req_id)),
         prompt_tokens=len(prompt),
         allowed=sampling.allowed_token_ids if sampling is not None else None,

@@ -7,7 +7,7 @@ from typing import Any
 
 from warpserve.patches.step_log import StepLog
 from warpserve.patches.versions import require_attributes
-from warpserve.patches.vllm.deployment import deployment_of
+from warpserve.patches.vllm.deployment import deployment_of, name_of
 from warpserve.patches.vllm.kv_transfer import Transfers
 from warpserve.patches.vllm.lock_step import LockStep, dummy_batch
 from warpserve.patches.vllm.logprobs import Logprobs
@@ -35,7 +35,9 @@ class VirtualSteps:
         self._requests = Requests(vocabulary_size, Acceptance.of_session(self._drafts))
         self._logprobs = Logprobs(vocabulary_size)
         self._predictor = worker.virtual_predictor
-        self._stream = StepStream(StepLog.of_process(lambda: self._predictor.lookups))
+        self._stream = StepStream(
+            StepLog.of_session(name_of(worker), lambda: self._predictor.lookups)
+        )
         self._stage = PipelineStage(worker)
         self._lock_step = LockStep(config)
         self._transfers = Transfers(worker)
@@ -55,7 +57,7 @@ class VirtualSteps:
         batch = self._lock_step.pad(self._requests.batch(scheduled, self._runner))
         self._stage.begin()
         with self._transfers.around_step(scheduled):
-            self._run(batch, steps_of(scheduled))
+            self._run(batch, [self._requests[name].logged_as for name in steps_of(scheduled)])
         self._stage.end(batch)
         if self._pooling is not None:
             return self._pool(scheduled, self._pooling)
