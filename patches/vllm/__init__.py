@@ -6,6 +6,7 @@
 | ``EngineArgs.__post_init__`` | afterwards, keeps the name as asked for | metrics carry it |
 | ``Worker.load_model`` | afterwards, leaves the model uncompiled | no kernel runs |
 | ``Worker.compile_or_warm_up_model`` | without its kernels and graphs | likewise |
+| ``_reshape_kv_cache_tensors`` | within the meta device | only strides are asked |
 | ``SpinCondition`` | its readers sleep at once | who spins keeps time from moving |
 | ``torch.zeros`` of the KV offload | pinned zeros are not written | they would fill this host |
 | ``_select_swap_blocks_fn`` | always cuMemcpyBatchAsync | a kernel would take no time |
@@ -47,6 +48,7 @@ from warpserve.patches.vllm.ghosts import (
     without_queues,
     without_rendezvous,
 )
+from warpserve.patches.vllm.kv_cache import reshape_without_memory
 from warpserve.patches.vllm.kv_offload import copy_without_touching
 from warpserve.patches.vllm.loading import load_configurations
 from warpserve.patches.vllm.recording import RECORDING
@@ -72,6 +74,8 @@ def _install_virtual() -> None:
     after_import(f"{_OF_RANKS}.shm_broadcast", block_at_once)
     after_import("vllm.v1.worker.gpu_worker", _patch_worker)
     after_import("vllm.v1.engine.core", settle_arrivals)
+    for name in ("vllm.v1.worker.gpu_model_runner", "vllm.v1.worker.gpu.attn_utils"):
+        after_import(name, reshape_without_memory)
     after_import("vllm.v1.engine.core", end_deadlocks)
     for name in ("vllm.v1.kv_offload.cpu.gpu_worker", "vllm.v1.kv_offload.worker.cpu_gpu"):
         after_import(name, copy_without_touching)

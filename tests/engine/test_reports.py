@@ -14,13 +14,12 @@ Shown here, on vLLM 0.24.0, as far as that version still has it:
 | inference-sim 1057 | with a tight KV cache all requests end |
 | vidur 60 | prompts that are too long are counted |
 | sglang 12389, 6525 | what was not measured is no zero |
+| vllm 40244 | the block size of a hybrid model is the resolved one |
 
 Elsewhere: an NCCL library that is opened by path, with four ranks (HAMi 2641, 2760), in
 ``tests/test_nccl.py``. Not here: SGLang's cache tiers (sglang 33984, 32724, 12809), which vLLM does
-not have; an idle rank of experts that skips its dummy step (vllm 51984, 53578), which needs two
-engine cores; when drafts stop to pay (vllm 27379, 19254, 16258), which needs a predictor that knows
-what verifying costs; the block size of 1,056 (vllm 40244), which belongs to models with state-space
-layers, of which no configuration is shipped.
+not have; an idle rank of experts that skips its dummy step (vllm 51984, 53578); when drafts stop to
+pay (vllm 27379, 19254, 16258).
 """
 
 from __future__ import annotations
@@ -44,8 +43,11 @@ from tests.engine.pressure import (
     prompt,
     request,
 )
-from tests.engine.sessions import serve
-from tests.harness import CLIENTS, free_port
+from tests.engine.served import completion
+from tests.engine.served import prompt as token_ids
+from tests.engine.served import serve as serve_bursts
+from tests.engine.sessions import MODEL, TEXT_WAIT_S, serve
+from tests.harness import CLIENTS, Warpserve, free_port
 from warpserve.bench.results import read_vllm_results
 
 GEMMA = "google/gemma-3-27b-it"
@@ -82,7 +84,8 @@ def test_prompts_of_46_000_tokens_keep_their_rate(pressure: Pressure) -> None:
         assert answer["answer"]["usage"]["prompt_tokens"] > 46_000
         assert answer["sent_s"] == pytest.approx(0.5 * index, abs=1e-9)
         chunks_and_a_token = 6 + 1
-        assert answer["took_s"] == pytest.approx(chunks_and_a_token * STEP_S, abs=1e-9)
+        expected_s = TEXT_WAIT_S + chunks_and_a_token * STEP_S
+        assert answer["took_s"] == pytest.approx(expected_s, abs=1e-9)
     starts_ns = [step["start_ns"] for step in pressure.steps(load)[::7]]
     assert {after - before for before, after in pairwise(starts_ns)} == {500_000_000}
 
@@ -146,7 +149,7 @@ def test_what_was_not_measured_is_no_zero(pressure: Pressure) -> None:
     assert all("Bad Request" in (request.error or "") for request in failed)
     assert all(request.ttft_s is None and request.itl_s == () for request in failed)
     measured = [request.ttft_s for request in requests if not request.error]
-    assert measured == [pytest.approx(STEP_S, abs=1e-9)] * 3
+    assert measured == [pytest.approx(TEXT_WAIT_S + STEP_S, abs=1e-9)] * 3
 
 
 def test_a_deadlock_of_the_scheduler_is_said_and_ends_the_server(
@@ -171,3 +174,60 @@ def test_a_deadlock_of_the_scheduler_is_said_and_ends_the_server(
     assert 10 <= answer["took_s"] < 11
     assert "vLLM's scheduler is in a deadlock" in served.log("server")
     assert "with 32000 tokens; 5599 blocks of the KV cache are free" in served.log("server")
+
+
+def test_the_block_size_is_the_one_that_the_engine_resolves(
+    warpserve: Warpserve, tmp_path: Path
+) -> None:
+    """A block of attention holds as much as the state of a linear layer, whatever was asked for."""
+    model = linear_attention_model(tmp_path / "model")
+    served = serve_bursts(
+        warpserve,
+        tmp_path / "run",
+        model,
+        f"--tokenizer={MODEL}",
+        "--block-size=32",
+        "--mamba-ssm-cache-dtype=float32",
+        "--max-model-len=8192",
+        bursts=[[completion(token_ids(0, 3_000), 3)]],
+    )
+    assert "Setting attention block size to 1056 tokens" in served.log
+    assert any('block_size="1056"' in name for name in served.metrics)
+    assert len(served.answers[0][0]["times_ms"]) == 3
+
+
+def linear_attention_model(folder: Path) -> Path:
+    """Four layers of Qwen3-Next-80B-A3B, one of which has full attention, with few experts."""
+    folder.mkdir()
+    config = {
+        "architectures": ["Qwen3NextForCausalLM"],
+        "model_type": "qwen3_next",
+        "hidden_size": 2048,
+        "intermediate_size": 5120,
+        "num_hidden_layers": 4,
+        "full_attention_interval": 4,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 2,
+        "head_dim": 256,
+        "linear_num_key_heads": 16,
+        "linear_num_value_heads": 32,
+        "linear_key_head_dim": 128,
+        "linear_value_head_dim": 128,
+        "linear_conv_kernel_dim": 4,
+        "decoder_sparse_step": 1,
+        "num_experts": 16,
+        "num_experts_per_tok": 10,
+        "moe_intermediate_size": 512,
+        "shared_expert_intermediate_size": 512,
+        "norm_topk_prob": True,
+        "hidden_act": "silu",
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 10_000_000,
+        "partial_rotary_factor": 0.25,
+        "max_position_embeddings": 262144,
+        "vocab_size": 151936,
+        "tie_word_embeddings": False,
+        "torch_dtype": "bfloat16",
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
