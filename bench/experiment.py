@@ -48,9 +48,9 @@ def run_experiment(config: RunConfig, out: Path) -> Summary:
         raise RunError(ran.failure)
     summary = _collect(config, planned, folder, ran)
     if ran.failure is not None:
-        raise RunError(f"{ran.failure}; {summary.completed} of {summary.sent} requests were done")
-    if summary.failed and ran.killed:
-        raise RunError(f"{summary.failed} requests failed{ran.killed}: see {folder.engine_log}")
+        raise RunError(f"{ran.failure}; {summary.counts}")
+    if ran.killed and (summary.failed or summary.truncated):
+        raise RunError(f"{summary.counts}{ran.killed}: see {folder.engine_log}")
     return summary
 
 

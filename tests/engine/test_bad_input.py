@@ -206,7 +206,7 @@ def test_a_server_that_ends_without_an_error_is_one_and_what_was_measured_is_kep
     outcome = bench_with(stand_in, warpserve, folder, "--num-requests=2")
     assert outcome.exit_code == 2
     assert "the engine ended in mid-run (exit code 0): see" in outcome.stderr
-    assert "1 of 2 requests were done" in outcome.stderr
+    assert "1 of 2 requests completed, 1 failed" in outcome.stderr
     first, second = map(json.loads, folder.requests.read_text().splitlines())
     assert (first["ttft_s"], first["error"]) == (0.01, None)
     assert (second["ttft_s"], second["error"]) == (None, "no server")

@@ -16,7 +16,8 @@ from tests.harness import Warpserve, children_of, eventually
 from warpserve.bench.run_folder import RunFolder
 from warpserve.bench.steps import REQUEST_PREFIX
 
-LOAD = ("--predictor=constant:20ms", "--rate=20", "--num-requests=200")
+REQUESTS, OUTPUT_TOKENS = 200, 30
+LOAD = ("--predictor=constant:20ms", "--rate=20", f"--num-requests={REQUESTS}")
 UNDER_LOAD = f"-{REQUEST_PREFIX}100-"
 """The id of a request by which some are answered, and of which more will come."""
 
@@ -27,8 +28,11 @@ def run_until_killed(
     """Kills the first process that is called ``victim`` under load; the run's exit code and what it
     says on stderr.
     """
+    workload = folder.path.parent / "lengths.csv"
+    rows = [f"{i},100,{OUTPUT_TOKENS}" for i in range(REQUESTS)]
+    workload.write_text("\n".join(["arrival_time_ns,input_toks,output_toks", *rows]) + "\n")
     with subprocess.Popen(
-        bench_command(folder.path, *LOAD, *options),
+        bench_command(folder.path, *LOAD, f"--workload={workload}", *options),
         env=warpserve.environment(None),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -81,10 +85,12 @@ def test_a_part_of_the_server_is_killed(
     assert exit_code != 0
     assert complaint in said
     requests = [json.loads(line) for line in folder.requests.read_text().splitlines()]
-    assert len(requests) == 200
-    measured = [request for request in requests if request["error"] is None]
-    assert 0 < len(measured) < 200
-    assert all(request["ttft_s"] > 0 for request in measured)
+    assert len(requests) == REQUESTS
+    whole = [request for request in requests if len(request["itl_s"]) == OUTPUT_TOKENS - 1]
+    assert 0 < len(whole) < REQUESTS
+    assert all(request["error"] is None for request in whole)
+    summary = json.loads(folder.summary.read_text())
+    assert summary["completed"] - summary["truncated"] == len(whole)
     assert folder.engine_log.stat().st_size > 0
     assert folder.metrics.stat().st_size > 0
 
