@@ -76,6 +76,7 @@ def without_queues(module: ModuleType) -> None:
 def with_own_buffers(module: ModuleType) -> None:
     """``module``: vllm.distributed.device_communicators.custom_all_reduce."""
     require_attributes(module, ("CustomAllreduce", "ops", "current_platform", "dist"))
+    require_attributes(module.CustomAllreduce, ("create_shared_buffer", "register_graph_buffers"))
     create = module.CustomAllreduce.create_shared_buffer
 
     def create_own(size_in_bytes: int, group: Any = None, **options: Any) -> list[int]:
@@ -85,6 +86,14 @@ def with_own_buffers(module: ModuleType) -> None:
         return [pointer] * module.dist.get_world_size(group=group)
 
     module.CustomAllreduce.create_shared_buffer = staticmethod(create_own)
+    register_graph_buffers = module.CustomAllreduce.register_graph_buffers
+
+    def register_of_processes(self: Any) -> None:
+        """With ghosts nobody else has captured anything."""
+        if not are_ghosts():
+            register_graph_buffers(self)
+
+    module.CustomAllreduce.register_graph_buffers = register_of_processes
     platform = module.current_platform
 
     def is_fully_connected(devices: list[int]) -> bool:
