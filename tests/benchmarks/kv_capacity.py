@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import os
 import statistics
 import tempfile
 import time
@@ -19,6 +20,7 @@ from packaging.version import Version
 from pydantic import BaseModel, ConfigDict
 
 from tests.benchmarks.page import RESULTS, machine, today
+from tests.harness import CLIENTS
 from warpserve.bench.config import EngineConfig
 from warpserve.bench.engine import EngineLaunch
 from warpserve.bench.kv_cache import kv_tokens
@@ -26,17 +28,13 @@ from warpserve.bench.run_folder import RunError
 
 DATA = Path(__file__).parents[1] / "data" / "kv_cache_logs"
 KEPT = RESULTS / "kv-capacity.csv"
-ENGINE = "vllm==0.24.0"
+ENGINES = (Version("0.19.0"), Version("0.24.0"))
+"""Of vLLM; a row takes the one that its own version is, or is nearer to."""
 START_LIMIT_S = 600.0
 MEDIAN_BAR, WORST_BAR = 0.01, 0.03
-# Settings whose defaults make a difference to the memory that is left, and their former values: no
-# memory is set aside for CUDA graphs, torch or Triton sample, the first model runner runs.
-FORMER_DEFAULTS = {
-    "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": "0",
-    "VLLM_USE_FLASHINFER_SAMPLER": "0",
-    "VLLM_USE_V2_MODEL_RUNNER": "0",
-}
-DEFAULTS_SINCE = Version("0.21.0")
+TRITON_SAMPLER_SINCE = Version("0.17.0")
+"""Or one version before: no row has that one."""
+SORTING_SAMPLER = ("--worker-extension-cls", "sorting_sampler.SortingSampler")
 
 
 class Row(BaseModel):
@@ -57,6 +55,8 @@ class Outcome(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     line: int
+    engine: str
+    """The version of vLLM that ran here."""
     tokens: int | None
     """None: it ended before it said."""
     failure: str
@@ -64,6 +64,7 @@ class Outcome(BaseModel):
 
 def main() -> None:
     options = read_options()
+    os.environ["PYTHONPATH"] = str(CLIENTS)
     logs, kept = read_logs(), read_kept()
     rows = [
         Row.model_validate(row) for row in tomllib.loads((DATA / "rows.toml").read_text())["row"]
@@ -108,13 +109,13 @@ def write_kept(kept: dict[int, Outcome]) -> None:
 def measured(row: Row, gpu: str, logged: dict[str, str]) -> Outcome:
     """Starts the engine as the row says."""
     own = DATA / "models" / row.model
+    version = str(engine_of(logged))
     config = EngineConfig(
-        engine=ENGINE,
+        engine=f"vllm=={version}",
         model=str(own) if own.is_dir() else row.model,
         gpu=gpu,
         predictor="constant:10ms",
         engine_flags=(*flags_of(logged), *row.flags),
-        engine_env=env_of(logged),
     )
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "engine.log"
@@ -122,8 +123,8 @@ def measured(row: Row, gpu: str, logged: dict[str, str]) -> Outcome:
             tokens = first_kv_tokens(EngineLaunch(config), log)
         except RunError:
             failure = last_error(log.read_text(errors="replace"))
-            return Outcome(line=row.line, tokens=None, failure=failure)
-    return Outcome(line=row.line, tokens=tokens, failure="")
+            return Outcome(line=row.line, engine=version, tokens=None, failure=failure)
+    return Outcome(line=row.line, engine=version, tokens=tokens, failure="")
 
 
 def flags_of(logged: dict[str, str]) -> list[str]:
@@ -139,12 +140,19 @@ def flags_of(logged: dict[str, str]) -> list[str]:
     }.items():
         if logged[column]:
             flags += [flag, logged[column]]
-    return flags + (["--enforce-eager"] if logged["enforce_eager"] == "True" else [])
+    if logged["enforce_eager"] == "True":
+        flags.append("--enforce-eager")
+    return [*flags, *(SORTING_SAMPLER if version_of(logged) < TRITON_SAMPLER_SINCE else ())]
 
 
-def env_of(logged: dict[str, str]) -> dict[str, str]:
-    version = logged["engine_version"].split()[0].lstrip("~").partition("/")[0].replace("x", "0")
-    return FORMER_DEFAULTS if Version(version) < DEFAULTS_SINCE else {}
+def version_of(logged: dict[str, str]) -> Version:
+    text = logged["engine_version"].split()[0].lstrip("~").partition("/")[0].replace("x", "0")
+    return Version(text)
+
+
+def engine_of(logged: dict[str, str]) -> Version:
+    """By minor versions."""
+    return min(ENGINES, key=lambda engine: abs(engine.minor - version_of(logged).minor))
 
 
 def first_kv_tokens(launch: EngineLaunch, log: Path) -> int:
@@ -181,6 +189,7 @@ def markdown_row(row: Row, logged: dict[str, str], outcome: Outcome | None) -> s
         logged["gpu"],
         row.gpu or "",
         logged["engine_version"],
+        "" if outcome is None else outcome.engine,
         f"{int(logged['kv_tokens']):,}",
         here,
         "" if error is None else f"{error:+.2%}",
@@ -201,21 +210,22 @@ def page(rows: list[Row], logs: dict[int, dict[str, str]], kept: dict[int, Outco
 
 Written by `python -m tests.benchmarks.kv_capacity` on {today()}: {machine()}.
 
-"GPU KV cache size" as {ENGINE} prints it on virtual GPUs, and as real servers have logged it, with
-their settings as far as they are known (tests/data/kv_cache_logs). Those servers are other versions
-of vLLM. For versions before {DEFAULTS_SINCE} these settings have their former values:
-{", ".join(f"`{name}={value}`" for name, value in FORMER_DEFAULTS.items())}.
+"GPU KV cache size" as vLLM prints it on virtual GPUs, and as real servers have logged it, with
+their settings as far as they are known (tests/data/kv_cache_logs). Here vLLM is
+{" or ".join(map(str, ENGINES))}, whichever is nearer to the server's. (Rows of older servers that
+still say 0.24.0 were measured before, without estimates of CUDA graphs and without sorting.)
 
-The largest difference is in sampling, which the profiling run does for as many requests as can run.
-Before the Triton sampler (pull request 33538 of vLLM, February 2026) it sorted the logits in torch:
-1.25 GB where Triton takes 0.38 GB, for 256 requests and 131,072 tokens, as pull request 32558 says.
-Where that is more than the forward pass takes, the real KV cache is smaller: "sorts logits" below.
+Before {TRITON_SAMPLER_SINCE} vLLM sorted the logits in torch where it now has a Triton kernel
+(pull request 33538 of vLLM), and took more memory for it: 1.25 GB in place of 0.38 GB for 256
+requests and 131,072 tokens, as pull request 32558 says. The profiling run samples for as many
+requests as can run. For such servers vLLM's older function, which is still there, is called here,
+too (tests/clients/sorting_sampler.py): "sorts logits" below.
 
 {len(errors)} of {len(rows)} rows: median error {statistics.median(errors):.2%}, with a bar of
 {MEDIAN_BAR:.0%}; worst {max(errors):.2%}, with a bar of {WORST_BAR:.0%}.
 
-| model, log | GPU | virtual | vLLM | logged | here | error | in memory | what else differs |
-|---|---|---|---|---|---|---|---|---|
+| model, log | GPU | virtual | vLLM | vLLM here | logged | here | error | in memory | what differs |
+|---|---|---|---|---|---|---|---|---|---|
 """ + "".join(f"{markdown_row(row, logs[row.line], kept.get(row.line))}\n" for row in rows)
 
 
