@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.engine import outcomes, test_features
+from tests.engine import outcomes, test_features, test_reports
 from tests.engine.features import FEATURES, Feature
 from tests.engine.outcomes import Cell, Outcome
 from warpserve.patches.vllm import VERSIONS
@@ -23,10 +23,10 @@ the real vLLM {SUITE}, `make matrix` on all versions that the patches are made f
 
 
 def document() -> str:
-    """The page, from what tests/engine/test_features.py marks, what `make matrix` has kept, and
-    what the patches refuse.
+    """The page, from what the tests of the engine mark, what `make matrix` has kept, and what the
+    patches refuse.
     """
-    assert FEATURES, test_features.__name__
+    assert FEATURES, (test_features.__name__, test_reports.__name__)
     cells = outcomes.read()
     lines = [_HEAD, "| feature | flags | what its test shows | on |", "|---|---|---|---|"]
     lines += [

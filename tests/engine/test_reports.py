@@ -32,6 +32,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.features import feature
 from tests.engine.pressure import (
     BLOCK_TOKENS,
     CONCURRENCY,
@@ -176,6 +177,7 @@ def test_a_deadlock_of_the_scheduler_is_said_and_ends_the_server(
     assert "with 32000 tokens; 5599 blocks of the KV cache are free" in served.log("server")
 
 
+@feature("Linear attention, hybrid models", "the model's own")
 def test_the_block_size_is_the_one_that_the_engine_resolves(
     warpserve: Warpserve, tmp_path: Path
 ) -> None:
