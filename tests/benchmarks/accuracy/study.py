@@ -1,21 +1,22 @@
-"""A case run: without a fit, and with one scale fitted to the real run's mean TPOT."""
+"""A case run: without a fit, and with one number fitted to the real run's mean TPOT."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from tests.benchmarks.accuracy.cases import PROFILES, Case
 from tests.benchmarks.predictors.profiles import Profile
 from warpserve.bench.compare.comparison import Comparison
+from warpserve.bench.compare.figures import Figure
 from warpserve.bench.real.read import read_run
 from warpserve.bench.replay import arrivals_file, run_beside
 from warpserve.bench.run_folder import RunFolder
-from warpserve.bench.summary import Summary
 from warpserve.bench.twin import twin_of
-from warpserve.predictors.learned.fit import fit
+from warpserve.predictors.learned.fit import fit as learn
 
 _CLOSE = 0.0005
 _MOST_ROUNDS = 3
@@ -23,58 +24,102 @@ _PROFILES = Path(__file__).parents[2] / "data" / "llmservingsim" / "profiles"
 _LAYERS = 32  # of Llama-3.1-8B
 
 
+class Fit(NamedTuple):
+    """What was found by looking at the real run: one number, or none."""
+
+    kind: Literal["none", "scale", "host"] = "none"
+    value: float = 0.0
+    """A factor of all step times, or ms that are added to each."""
+    rounds: int = 0
+    """Replays that it took."""
+
+    @property
+    def scale(self) -> float:
+        return self.value if self.kind == "scale" else 1.0
+
+    @property
+    def host_ms(self) -> float:
+        return self.value if self.kind == "host" else 0.0
+
+    def __str__(self) -> str:
+        words = {"none": "nothing", "scale": f"scale {self.value:.4f}"}
+        return words.get(self.kind, f"host {self.value:.2f} ms")
+
+
 class Outcome(NamedTuple):
     """One replay."""
 
     case: Case
-    scale: float
-    fitted_rounds: int
-    """Replays that the scale took; 0: nothing was fitted."""
+    fit: Fit
     folder: Path
     comparison: Comparison
     steps: Counter[str]
     """By what their durations rest on."""
-    wall_s: float
 
 
-def study(case: Case, out: Path) -> list[Outcome]:
-    """Without a fit, then with the last of at most three scales.
+def study(case: Case, out: Path) -> Iterator[Outcome]:
+    """Without a fit; with one scale; and with one time a step, where steps are too short.
 
-    A scale is right when the run's mean TPOT is the real one's, which queueing makes a little more
-    or less than proportional: each round corrects it by the error that is left.
+    Replays that ``out`` already has are taken from there.
     """
-    unfitted = _replayed(case, 1.0, 0, out)
-    fitted = unfitted
-    for rounds in range(1, _MOST_ROUNDS + 1):
-        error = fitted.comparison.metrics["tpot"].statistics["mean"].error
-        if abs(error) < _CLOSE:
+    unfitted = _replayed(case, Fit(), out)
+    yield unfitted
+    yield _fitted(unfitted, _next_scale, out)
+    if _tpot(unfitted).error < 0:
+        yield _fitted(unfitted, _next_host, out)
+
+
+def _fitted(outcome: Outcome, next_fit: Callable[[Outcome], Fit], out: Path) -> Outcome:
+    """The last of at most three rounds, each of which corrects the error that was left."""
+    for _ in range(_MOST_ROUNDS):
+        if abs(_tpot(outcome).error) < _CLOSE:
             break
-        fitted = _replayed(case, fitted.scale / (1 + error), rounds, out)
-    return [unfitted, fitted]
+        outcome = _replayed(outcome.case, next_fit(outcome), out)
+    return outcome
 
 
-def _replayed(case: Case, scale: float, rounds: int, out: Path) -> Outcome:
-    real = read_run(case.real)
-    folder = out / f"{case.gpu}-{case.predictor.replace(' ', '-')}-{rounds}"
-    twin = twin_of(
-        real, arrivals_file(folder),
-        gpu=case.gpu, predictor=_predictor(case, scale, folder), fast=True,
-    )  # fmt: skip
-    comparison = run_beside(real, twin, folder, case.real.name)
-    summary = Summary.model_validate_json(RunFolder(folder).summary.read_text())
-    steps = _provenances(RunFolder(folder))
-    return Outcome(case, scale, rounds, folder, comparison, steps, summary.host.wall_s)
+def _next_scale(outcome: Outcome) -> Fit:
+    fit = outcome.fit
+    return Fit("scale", fit.scale / (1 + _tpot(outcome).error), fit.rounds + 1)
 
 
-def _predictor(case: Case, scale: float, folder: Path) -> str:
-    """Its spec, whose step times are ``scale`` times as long."""
+def _next_host(outcome: Outcome) -> Fit:
+    fit, tpot = outcome.fit, _tpot(outcome)
+    return Fit("host", fit.host_ms + (tpot.real - tpot.run) * 1e3, fit.rounds + 1)
+
+
+def _tpot(outcome: Outcome) -> Figure:
+    return outcome.comparison.metrics["tpot"].statistics["mean"]
+
+
+def _replayed(case: Case, fit: Fit, out: Path) -> Outcome:
+    folder = out / f"{case.gpu}-{case.predictor.replace(' ', '-')}-{fit.kind}-{fit.rounds}"
+    done = folder / "comparison.json"
+    if done.exists():
+        comparison = Comparison.model_validate_json(done.read_text())
+    else:
+        real = read_run(case.real)
+        twin = twin_of(
+            real, arrivals_file(folder),
+            gpu=case.gpu, predictor=_predictor(case, fit, folder), fast=True,
+        )  # fmt: skip
+        comparison = run_beside(real, twin, folder, case.real.name)
+    return Outcome(case, fit, folder, comparison, _provenances(RunFolder(folder)))
+
+
+def _predictor(case: Case, fit: Fit, folder: Path) -> str:
+    """Its spec."""
     if case.predictor != PROFILES:
-        return case.predictor if scale == 1.0 else f"{case.predictor}:scale={scale:.5f}"
+        options = {"none": "", "scale": f":scale={fit.scale:.5f}"}
+        return case.predictor + options.get(fit.kind, f":host={fit.host_ms:.4f}ms")
     profile = Profile(_PROFILES / case.real.name / "Llama-3.1-8B", _LAYERS)
-    steps = [(step.batch, round(step.measured_ns * scale)) for step in profile.steps()]
+    steps = [
+        (step.batch, round(step.measured_ns * fit.scale + fit.host_ms * 1e6))
+        for step in profile.steps()
+    ]
     file = folder.with_name(f"{folder.name}.predictor.json")
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(fit(steps, f"profiles of {case.real.name}").to_json())
+    file.write_text(learn(steps, f"profiles of {case.real.name}").to_json())
     return f"learned:{file}"
 
 
