@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 REAL = Path(__file__).parents[1] / "data" / "llmservingsim" / "bench" / "RTXPRO6000"
-SCALE = 1.071
-"""Of aiconfigurator's step times for this card, as the scoreboard fits it."""
+SCALE = 1.07
+"""Of aiconfigurator's step times for this card, about as the scoreboard fits it."""
 LIMITS = (
-    *("tpot.mean=1%", "tpot.p50=1%", "tpot.p99=1%"),
-    *("ttft.mean=2%", "ttft.p50=3%", "ttft.p99=2%"),
-    *("makespan=0.3%", "output_tokens=0.3%", "running=3%", "waiting=5%"),
+    *("tpot.mean=1.5%", "tpot.p50=3%", "tpot.p99=4%"),
+    *("ttft.mean=4%", "ttft.p50=7%", "ttft.p99=4%"),
+    *("makespan=2%", "output_tokens=2%", "running=3%", "waiting=6%"),
 )
+"""What the scoreboard shows, and room for it to move: a gate for what breaks, not for what drifts."""
 
 
 @pytest.fixture(scope="module")

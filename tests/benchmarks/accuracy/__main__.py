@@ -38,6 +38,27 @@ times, or a time that each step takes beside them (sampling and the engine's hos
 It is the one with which the mean TPOT of this run comes out, so that this is no test; all else is.
 """
 
+_WHY = """\
+## Where it is worse, and why
+
+One number does not make the shape of step times right. After the last prefill of the RTX PRO 6000's
+run only decodes are left, and its log says what they took: beside aiconfigurator's tables as many
+percent longer as below (of one second each, with the contexts that the requests had).
+
+| requests | 117 | 93 | 66 | 49 | 36 | 26 | 13 | 1 |
+|---|---|---|---|---|---|---|---|---|
+| longest context | 4,495 | 4,565 | 4,634 | 4,703 | 2,225 | 2,327 | 2,428 | 1,533 |
+| longer by | +8 % | +7 % | +18 % | +23 % | +23 % | +11 % | +11 % | -1 % |
+
+Attention over contexts of different lengths, in few waves of thread blocks (eight heads of keys for
+each request, on 188 multiprocessors), waits for the longest: both predictors know only the sum of the
+contexts. A scale that makes up for it on average is too large for steps with prefills, hence TPOT's
+P99, and too small for the last seconds, hence the makespan.
+
+The RTX 4090's run is limited by its KV cache, so that errors of prefills, a third of which the
+analytic predictor has wrong on this card ([predictors.md](predictors.md)), decide who waits.
+"""
+
 _SCOPE = """\
 ## What this covers, and what it does not
 
@@ -68,6 +89,7 @@ def lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
     yield ""
     yield from _bars(outcomes)
     yield ""
+    yield _WHY
     yield _SCOPE
     yield from _coverage(outcomes)
 
