@@ -17,7 +17,7 @@ LIMITS = (
     *("ttft.mean=4%", "ttft.p50=7%", "ttft.p99=4%"),
     *("makespan=2%", "output_tokens=2%", "running=3%", "waiting=6%"),
 )
-"""What the scoreboard shows, and room for it to move: a gate for what breaks, not for what drifts."""
+"""What the scoreboard shows, with room: a gate for what breaks, not for what drifts."""
 
 
 @pytest.fixture(scope="module")

@@ -50,10 +50,10 @@ percent longer as below (of one second each, with the contexts that the requests
 | longest context | 4,495 | 4,565 | 4,634 | 4,703 | 2,225 | 2,327 | 2,428 | 1,533 |
 | longer by | +8 % | +7 % | +18 % | +23 % | +23 % | +11 % | +11 % | -1 % |
 
-Attention over contexts of different lengths, in few waves of thread blocks (eight heads of keys for
-each request, on 188 multiprocessors), waits for the longest: both predictors know only the sum of the
-contexts. A scale that makes up for it on average is too large for steps with prefills, hence TPOT's
-P99, and too small for the last seconds, hence the makespan.
+A likely cause: attention over contexts of different lengths, in few waves of thread blocks (eight
+heads of keys for each request, on 188 multiprocessors), waits for the longest, and both predictors
+know only the sum of the contexts. A scale that makes up for it on average is too large for steps
+with prefills, hence TPOT's P99, and too small for the last seconds, hence the makespan.
 
 The RTX 4090's run is limited by its KV cache, so that errors of prefills, a third of which the
 analytic predictor has wrong on this card ([predictors.md](predictors.md)), decide who waits.
