@@ -146,10 +146,13 @@ class Sent:
         return int(self.asked[index]["at_ns"] - self.asked[0]["at_ns"])
 
 
-def sent(warpserve: Warpserve, folder: Path, planned: list[Planned], *options: str) -> Sent:
+def sent(
+    warpserve: Warpserve, folder: Path, planned: list[Planned], *options: str, model: str = "m"
+) -> Sent:
     prompts, out = folder / "prompts.jsonl", folder / "client.json"
     write_prompts(prompts, planned, model_named("llama-3.1-8b").tokenizer(), 0, as_text=False)
-    outcome = warpserve.run([sys.executable, CLIENTS / "completions.py", prompts, out, *options])
+    server = CLIENTS / "completions.py"
+    outcome = warpserve.run([sys.executable, server, model, prompts, out, *options])
     assert outcome.exit_code == 0, outcome.stderr
     asked = json.loads(outcome.stdout)
     order = [int(request["id"].removeprefix("request-")) for request in asked]
@@ -220,6 +223,16 @@ def test_turns_after_a_refused_one_are_not_sent(warpserve: Warpserve, tmp_path: 
     ]
     assert run.results[0].error == "HTTP 400 Bad Request: too long"
     assert run.results[2].error == "not sent: request 0 before it failed"
+
+
+def test_a_session_needs_to_be_told_what_was_generated(
+    warpserve: Warpserve, tmp_path: Path
+) -> None:
+    requests = [Request(20, 3, session="a"), Request(4, 2, session="a")]
+    run = sent(warpserve, tmp_path, plan(requests, Arrival.parse("burst")), model="silent")
+    outcomes = [request.outcome for request in run.results]
+    assert outcomes == [Outcome.FAILED, Outcome.NOT_SENT]
+    assert "told 0 of 3 token ids" in (run.results[0].error or "")
 
 
 def test_answers_that_the_workload_gives_are_asked_for(

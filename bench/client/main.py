@@ -55,8 +55,15 @@ class Client:
         request = self._requests[index]
         answer = await self._server.ask(self.payload(request), f"{REQUEST_PREFIX}{index}")
         if request.session is not None and not answer.error:
-            self._conversations.add_answer(request.session, answer.token_ids)
+            self._continue(request.session, answer)
         return answer
+
+    def _continue(self, session: str, answer: Answer) -> None:
+        """A session whose answer has come; the answer fails where it can't be gone on with."""
+        if len(answer.token_ids) != answer.output_tokens:
+            told = f"{len(answer.token_ids)} of {answer.output_tokens}"
+            answer.error = f"the server told {told} token ids of the answer: sessions need all"
+        self._conversations.add_answer(session, answer.token_ids)
 
     def payload(self, request: Request) -> dict[str, Any]:
         prompt = request.prompt

@@ -1,7 +1,8 @@
 """Our client against a server that answers each token 10 ms after the one before.
 
-Arguments: a run's prompts.jsonl, the client's result file, further options of the client. Prints
-what the server was asked, in that order, as JSON. Prompts of more than 1,000 tokens are refused.
+Arguments: a model's name ("silent" tells no token ids), a run's prompts.jsonl, the client's result
+file, further options of the client. Prints what the server was asked, in that order, as JSON.
+Prompts of more than 1,000 tokens are refused.
 """
 
 import asyncio
@@ -36,7 +37,9 @@ async def completions(request: web.Request) -> web.StreamResponse:
     first_s = asyncio.get_running_loop().time()
     for number in range(1, payload["max_tokens"] + 1):
         await asyncio.sleep(first_s + number * TOKEN_S - asyncio.get_running_loop().time())
-        choice = {"text": f" {number}", "token_ids": [10_000 + number]}
+        choice = {"text": f" {number}"}
+        if payload["model"] != "silent":
+            choice["token_ids"] = [10_000 + number]
         await response.write(b"data: %s\n\n" % json.dumps({"choices": [choice]}).encode())
     usage = {"prompt_tokens": len(prompt), "completion_tokens": payload["max_tokens"]}
     await response.write(b"data: %s\n\n" % json.dumps({"choices": [], "usage": usage}).encode())
@@ -44,7 +47,7 @@ async def completions(request: web.Request) -> web.StreamResponse:
     return response
 
 
-async def main(requests: str, out: str, *options: str) -> None:
+async def main(model: str, requests: str, out: str, *options: str) -> None:
     app = web.Application()
     app.add_routes([web.get("/health", health), web.post("/v1/completions", completions)])
     runner = web.AppRunner(app)
@@ -54,7 +57,7 @@ async def main(requests: str, out: str, *options: str) -> None:
     host, port = runner.addresses[0][:2]
     client = await asyncio.create_subprocess_exec(
         sys.executable, CLIENT,
-        "--url", f"http://{host}:{port}", "--model", "m", "--requests", requests, "--out", out,
+        "--url", f"http://{host}:{port}", "--model", model, "--requests", requests, "--out", out,
         *options,
     )  # fmt: skip
     assert await client.wait() == 0

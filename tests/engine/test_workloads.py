@@ -22,6 +22,7 @@ SESSIONS = [
     {"arrival_s": 1.1009, "prompt": "How late is it?", "output_tokens": 4},
     {"input_tokens": 1, "output_tokens": 2, "session": "b"},
     {"input_tokens": 50, "output_tokens": 3, "session": "a", "think_s": 0.0503},
+    {"arrival_s": 4.5, "input_tokens": 2, "output_tokens": 1},  # metrics are sampled before it
 ]
 
 
@@ -73,7 +74,7 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Run]:
         "--predictor=constant:20ms",
         f"--workload={workload}",
         "--arrival=trace",
-        "--num-requests=6",
+        "--num-requests=7",
     )
     return bench(folder / "streamed", *options), bench(folder / "fast", "--fast", *options)
 
@@ -86,7 +87,7 @@ def test_a_turn_is_sent_think_time_after_the_answer_before_it(sessions: tuple[Ru
         start_s + (request.latency_s or 0)
         for start_s, request in zip(starts_s, streamed.requests, strict=True)
     ]
-    due_s = [0, 0.313, ends_s[0] + 1.507, 1.1009, ends_s[1], ends_s[2] + 0.0503]
+    due_s = [0, 0.313, ends_s[0] + 1.507, 1.1009, ends_s[1], ends_s[2] + 0.0503, 4.5]
     assert starts_s == pytest.approx([s + i * 1e-9 for i, s in enumerate(due_s)], abs=1e-12)
     assert ends_s[0] == pytest.approx(40 * STEP_S, abs=1e-12)
     assert streamed.requests[2].ttft_s == pytest.approx(STEP_S, abs=1e-12)
@@ -96,7 +97,7 @@ def test_a_turn_is_sent_think_time_after_the_answer_before_it(sessions: tuple[Ru
 
 def test_a_turn_s_prompt_is_the_conversation_so_far(sessions: tuple[Run, Run]) -> None:
     text = len(model_named("llama-3.1-8b").tokenizer().encode("How late is it?").ids)
-    inputs = [100, 64, 100 + 40 + 30, text, 64 + 9 + 1, 100 + 40 + 30 + 20 + 50]
+    inputs = [100, 64, 100 + 40 + 30, text, 64 + 9 + 1, 100 + 40 + 30 + 20 + 50, 2]
     before = [100 + 40 - 1, 64 + 9 - 1, 170 + 20 - 1]  # the last token is not computed
     for run in sessions:
         assert [request.input_tokens for request in run.requests] == inputs
