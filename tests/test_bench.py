@@ -459,7 +459,9 @@ def test_an_engine_that_a_predictor_ended_says_why(tmp_path: Path) -> None:
     log = tmp_path / "engine.log"
     said = "warpserve.predictors.predictor.PredictorError: strict: a step is extrapolated: too long"
     log.write_text(f"INFO ready\n(EngineCore pid=7) ERROR [core.py:1233] {said}\nEngine died\n")
-    session: Any = SimpleNamespace(wait_exited=lambda _limit_s: Exited(7, 1))
+    session: Any = SimpleNamespace(
+        wait_exited=lambda _limit_s: Exited(7, 1), state=lambda: SimpleNamespace(killed=())
+    )
     engine = RunningEngine(session, {}, 7, log)
     with pytest.raises(RunError, match=r"exit code 1\): strict: a step is extrapolated: too long"):
         engine.wait(1.0)
