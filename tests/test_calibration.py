@@ -120,6 +120,12 @@ def test_one_by_one_it_need_not_be_said_when_they_were_sent() -> None:
     assert len(of_first_tokens(run, PLAIN)) == len(ALONE)
 
 
+def test_steps_that_gave_several_tokens_tell_nothing() -> None:
+    run = served(ALONE)
+    drafted = tuple(r.model_copy(update={"itl_s": (r.itl_s or ())[::2]}) for r in run.requests)
+    assert of_tokens(run.model_copy(update={"requests": drafted}), PLAIN) == []
+
+
 def test_without_more_concurrency_the_end_of_the_run_is_held_out() -> None:
     observations = [Observation(2, 1e6 * i, 2e6 * i) for i in range(1, 11)]
     known, others, what = split(observations, 8)
