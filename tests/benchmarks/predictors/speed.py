@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import statistics
 import time
 from collections.abc import Iterator
@@ -11,25 +12,44 @@ from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.captured import padded_tokens
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.from_catalogue import hardware_of
+from warpserve.predictors.learned.fit import fit
+from warpserve.predictors.learned.predictor import Learned
 from warpserve.predictors.predictor import Predictor
+from warpserve.predictors.replay import Replay
 from warpserve.predictors.spec import predictor_of
 
 _REQUESTS = 64
 _STEPS = 500
+_RECORDED = 10_000
 _PREDICTORS = ("constant:10ms", "aiconfigurator", "analytic")
 
 
 def markdown() -> Iterator[str]:
-    config = model_named("llama-3.1-8b").config()
-    deployment = Deployment(config, hardware_of("h100-sxm"), "vllm", "0.24.0")
     yield f"| predictor | {_REQUESTS} decodes | {_REQUESTS - 1} decodes and a chunk |"
     yield "|---|---|---|"
-    for spec in _PREDICTORS:
-        predictor = predictor_of(spec, deployment)
+    for name, predictor in _predictors().items():
         decodes = [_batch(_REQUESTS, 1000 + step, 0) for step in range(_STEPS)]
         mixed = [_batch(_REQUESTS - 1, 1000 + step, 512 + step) for step in range(_STEPS)]
         times = (_median_us(predictor, batches) for batches in (decodes, mixed))
-        yield f"| {spec} | {' | '.join(f'{microseconds:.0f} us' for microseconds in times)} |"
+        yield f"| {name} | {' | '.join(f'{microseconds:.0f} us' for microseconds in times)} |"
+
+
+def _predictors() -> dict[str, Predictor]:
+    config = model_named("llama-3.1-8b").config()
+    deployment = Deployment(config, hardware_of("h100-sxm"), "vllm", "0.24.0")
+    found: dict[str, Predictor] = {spec: predictor_of(spec, deployment) for spec in _PREDICTORS}
+    recorded = [
+        (batch, found["analytic"].predict(batch)) for batch in map(_recorded, range(_RECORDED))
+    ]
+    found["learned"] = Learned(fit([(b, p.duration_ns) for b, p in recorded], "analytic"))
+    found[f"replay of {_RECORDED:,} steps, missed"] = Replay(recorded)
+    return found
+
+
+def _recorded(index: int) -> Batch:
+    draw = random.Random(index)
+    new_tokens = draw.choice([0, draw.randrange(1, 2_000)])
+    return _batch(draw.randrange(1, _REQUESTS + 1), draw.randrange(10, 8_000), new_tokens)
 
 
 def _batch(count: int, context: int, new_tokens: int) -> Batch:
