@@ -140,7 +140,7 @@ class _Writer:
 
 def patch_worker(module: ModuleType) -> None:
     """``module``: vllm.v1.worker.gpu_worker. Raises RuntimeError where it lacks a symbol."""
-    require_attributes(module, ("Worker",))
+    require_attributes(module, ("Worker", "get_pp_group"))
     worker_class = module.Worker
     require_attributes(worker_class, _OF_WORKER)
     warm_up, execute_model, sample_tokens, shutdown = (
@@ -151,9 +151,11 @@ def patch_worker(module: ModuleType) -> None:
     def warm_up_and_begin(self: Any) -> Any:
         _require_recordable(self.vllm_config)
         warmed = warm_up(self)
-        write_recording(folder, self)
-        log = StepLog.in_folder(folder / "steps", name_of(self))
-        self.step_recorder = StepRecorder(self.model_runner, log)
+        # Between a later stage's events lies its wait for the stage before.
+        if module.get_pp_group().is_first_rank:
+            write_recording(folder, self)
+            log = StepLog.in_folder(folder / "steps", name_of(self))
+            self.step_recorder = StepRecorder(self.model_runner, log)
         return warmed
 
     def execute_between_events(self: Any, scheduled: Any) -> Any:
