@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from warpserve.bench.real.files import source_of
@@ -43,7 +44,7 @@ def read(path: Path) -> list[Run]:
     return [
         Run(
             sources=(*(source_of(file, NAME) for file in workers), *logged.sources),
-            deployment=_deployment(logged.deployment, said, len(workers)),
+            deployment=_deployment(logged.deployment, said),
             series=logged.series,
             steps=tuple(steps_of(folder.steps, None)),
             warnings=logged.warnings,
@@ -51,15 +52,16 @@ def read(path: Path) -> list[Run]:
     ]
 
 
-def _deployment(logged: Deployment, said: _Recording, workers: int) -> Deployment:
+def _deployment(logged: Deployment, said: _Recording) -> Deployment:
     """What the worker says goes before what the log has."""
+    ways = (logged.tensor_parallel, logged.pipeline_parallel, logged.data_parallel)
     blocks, block_tokens = said.kv_cache.blocks, said.kv_cache.block_tokens
     return logged.model_copy(
         update={
             "engine": "vllm",
             "engine_version": said.engine_version,
             "gpu": said.gpu.name,
-            "gpus": workers,
+            "gpus": None if None in ways else math.prod(way or 1 for way in ways),
             "kv_blocks": blocks,
             "kv_block_tokens": block_tokens,
             "kv_tokens": blocks * block_tokens,
