@@ -20,6 +20,8 @@ from typer.testing import CliRunner
 
 from warpserve.bench.models import parameter_count, shipped_models
 from warpserve.cli import app
+from warpserve.errors import SessionError
+from warpserve.members import member_environment, prepare_members
 from warpserve.patches.step_log import StepLog
 from warpserve.patches.vllm import deployment as vllm_deployment
 from warpserve.predictors.adjusted import Adjusted
@@ -50,6 +52,7 @@ from warpserve.predictors.spec import predictor_of, predictor_of_session, read_s
 from warpserve.predictors.strict import Strict
 from warpserve.predictors.warned import Warned
 from warpserve.predictors.weights import weights_of
+from warpserve.timekeeper.cli import MemberOptions
 
 ROOT = Path(__file__).parents[1]
 UNHURRIED = settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow])
@@ -1034,6 +1037,15 @@ def test_a_session_can_refuse_to_guess(log: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("WARPSERVE_STRICT", "1")
     with pytest.raises(PredictorError, match="3 requests"):
         predictor_of_session(deployment()).predict(decodes(3, 100))
+
+
+def test_members_are_told_to_be_strict(tmp_path: Path) -> None:
+    with pytest.raises(SessionError, match="say --predictor"):
+        prepare_members(MemberOptions(strict=True), ["true"])
+    for strict in (False, True):
+        asked = MemberOptions(predictor="analytic", strict=strict)
+        env = member_environment(asked, tmp_path / str(strict), ["true"])
+        assert bool(env["WARPSERVE_STRICT"]) is strict
 
 
 @pytest.mark.parametrize(
