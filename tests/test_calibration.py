@@ -247,6 +247,17 @@ def test_batches_are_those_of_an_engine_by_its_clients_times_alone(name: str) ->
         assert first.predicted_ns == pytest.approx(first.measured_ns, rel=0.005)
 
 
+def test_first_tokens_that_came_too_soon_say_nothing(tmp_path: Path) -> None:
+    run = served([*ALONE, *TOGETHER])
+    cached = tuple(each.model_copy(update={"ttft_s": 0.006}) for each in run.requests[:10])
+    requests = (*cached, *run.requests[10:])
+    write_run(tmp_path / "real.json", run.model_copy(update={"requests": requests}))
+    result = calibrate(str(tmp_path / "real.json"), *OPTIONS)
+    assert result.exit_code == 0, result.output
+    assert "sooner than their steps take; the prefix cache had them" in result.stdout
+    assert "request_host=" not in result.stdout
+
+
 def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     write_run(tmp_path / "real.json", served(TOGETHER).model_copy(update={"requests": ()}))
     of_two = RealDeployment(tensor_parallel=2)

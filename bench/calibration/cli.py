@@ -108,11 +108,13 @@ class _Calibrated:
         self.most_requests = most_requests
         self.line: Line = fitting.fit_steps(self.split.known)
         self.first_tokens = first_tokens
-        self.request_host_ns = fitting.request_host_ns(first_tokens, self.line)
-        if self.request_host_ns is not None and self.request_host_ns < 0:
-            raise RunError(
-                f"first tokens came {-self.request_host_ns / 1e6:.2f} ms sooner than their steps "
-                "take: the predictor is too slow for prefills, or the prefix cache had them"
+        rest_ns = fitting.request_host_ns(first_tokens, self.line)
+        self.request_host_ns = rest_ns if rest_ns is not None and rest_ns >= 0 else None
+        self.why_unknown = "none was alone"
+        if rest_ns is not None and rest_ns < 0:
+            self.why_unknown = (
+                f"first tokens came {-rest_ns / 1e6:.2f} ms sooner than their steps take; the "
+                "prefix cache had them, or the predictor is too slow for prefills"
             )
 
     def as_file(self, predictor: str, deployment: str) -> Calibration:
@@ -147,7 +149,7 @@ class _Calibrated:
         console().print(table)
         typer.echo(f"fitted on {calibration.fitted_on}; held out {calibration.held_out}")
         if self.request_host_ns is None:
-            typer.echo("what a request takes beside its steps is unknown: none was alone")
+            typer.echo(f"what a request takes beside its steps is unknown: {self.why_unknown}")
         typer.echo(f"--predictor {calibration.spec}")
 
 

@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )  # fmt: skip
     together = ("--num-prompts", 12, "--request-rate", 20)
     alone = (
-        "--num-prompts", 4, "--max-concurrency", 1, "--save-result", "--save-detailed",
+        "--seed", 1, "--num-prompts", 4, "--max-concurrency", 1, "--save-result", "--save-detailed",
         "--result-filename", folder / "alone.json",
     )  # fmt: skip
     serve = ("serve", MODEL, "--host", "127.0.0.1", "--port", port)
