@@ -17,6 +17,10 @@ from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.predictor import Prediction
 
 
+class LockStepError(RuntimeError):
+    """Ranks that must take a step together do not."""
+
+
 class LockStep:
     """What one rank knows of the others' steps."""
 
@@ -45,7 +49,13 @@ class LockStep:
 
     def _largest(self, values: list[int]) -> list[int]:
         tensor = torch.tensor(values, dtype=torch.int64)
-        torch.distributed.all_reduce(tensor, torch.distributed.ReduceOp.MAX, group=self._group)
+        try:
+            torch.distributed.all_reduce(tensor, torch.distributed.ReduceOp.MAX, group=self._group)
+        except RuntimeError as error:
+            raise LockStepError(
+                "warpserve: another data-parallel rank has not come to this step: it has ended, or "
+                "takes no step while it has no requests. On GPUs the experts would wait for good"
+            ) from error
         return [int(value) for value in tensor.tolist()]
 
 

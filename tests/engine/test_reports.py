@@ -14,12 +14,12 @@ Shown here, on vLLM 0.24.0, as far as that version still has it:
 | inference-sim 1057 | with a tight KV cache all requests end |
 | vidur 60 | prompts that are too long are counted |
 | sglang 12389, 6525 | what was not measured is no zero |
+| vllm 51984, 53578 | a rank of experts that skips its step: the others wait, and it is said |
 | vllm 40244 | the block size of a hybrid model is the resolved one |
 
 Elsewhere: an NCCL library that is opened by path, with four ranks (HAMi 2641, 2760), in
 ``tests/test_nccl.py``. Not here: SGLang's cache tiers (sglang 33984, 32724, 12809), which vLLM does
-not have; an idle rank of experts that skips its dummy step (vllm 51984, 53578); when drafts stop to
-pay (vllm 27379, 19254, 16258).
+not have; when drafts stop to pay (vllm 27379, 19254, 16258).
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ from tests.harness import CLIENTS, Warpserve, free_port
 from warpserve.bench.results import read_vllm_results
 
 GEMMA = "google/gemma-3-27b-it"
+EXPERTS = "Qwen/Qwen3-30B-A3B"
 
 
 def batch_sizes(pressure: Pressure, load: Load) -> list[int]:
@@ -175,6 +176,27 @@ def test_a_deadlock_of_the_scheduler_is_said_and_ends_the_server(
     assert 10 <= answer["took_s"] < 11
     assert "vLLM's scheduler is in a deadlock" in served.log("server")
     assert "with 32000 tokens; 5599 blocks of the KV cache are free" in served.log("server")
+
+
+def test_an_idle_rank_of_experts_that_takes_no_step_is_waited_for_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(CLIENTS))
+    port = free_port()
+    load = [request(prompt(100), output_tokens=5, model=EXPERTS)]
+    flags = (
+        "--data-parallel-size", "2", "--enable-expert-parallel",
+        "--hf-overrides", '{"num_hidden_layers": 2}',
+        "--scheduler-cls", "skipped_dummies.SkippedDummies",
+    )  # fmt: skip
+    clients = {"one": client(tmp_path, port, "one", load)}
+    served = serve(tmp_path, clients, port=port, flags=flags, model=EXPERTS, gpu="h100-sxm:2")
+    (answer,) = json.loads((tmp_path / "one.json").read_text())["answers"]
+    assert answer["status"] == 500
+    vllms_own_limit_s = 300
+    assert answer["took_s"] == pytest.approx(vllms_own_limit_s, abs=1)
+    assert not served.steps, "no rank goes on alone"
+    assert "another data-parallel rank has not come to this step" in served.log("server")
 
 
 @feature("Linear attention, hybrid models", "the model's own")
