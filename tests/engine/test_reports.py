@@ -15,11 +15,12 @@ Shown here, on vLLM 0.24.0, as far as that version still has it:
 | vidur 60 | prompts that are too long are counted |
 | sglang 12389, 6525 | what was not measured is no zero |
 | vllm 51984, 53578 | a rank of experts that skips its step: the others wait, and it is said |
+| vllm 27379, 19254, 16258 | drafts pay for one request, and not under high load |
 | vllm 40244 | the block size of a hybrid model is the resolved one |
 
 Elsewhere: an NCCL library that is opened by path, with four ranks (HAMi 2641, 2760), in
 ``tests/test_nccl.py``. Not here: SGLang's cache tiers (sglang 33984, 32724, 12809), which vLLM does
-not have; when drafts stop to pay (vllm 27379, 19254, 16258).
+not have.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from __future__ import annotations
 import json
 import re
 import statistics
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -197,6 +199,38 @@ def test_an_idle_rank_of_experts_that_takes_no_step_is_waited_for_and_named(
     assert answer["took_s"] == pytest.approx(vllms_own_limit_s, abs=1)
     assert not served.steps, "no rank goes on alone"
     assert "another data-parallel rank has not come to this step" in served.log("server")
+
+
+def test_drafts_pay_for_one_request_and_cost_at_high_load(
+    warpserve: Warpserve, tmp_path: Path
+) -> None:
+    """Drafts are nearly free while the weights' way from memory is what a step takes, and not once
+    its arithmetic is. What is accepted is the same.
+    """
+    drafts = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}
+    speculation = [f"--speculative-config={json.dumps(drafts)}"]
+    one = [completion(token_ids(0, 100), 100)]
+    many = [completion(token_ids(n, 100), 100) for n in range(256)]
+
+    def took_ms(name: str, *flags: str, options: Sequence[str] = ()) -> list[float]:
+        served = serve_bursts(
+            warpserve,
+            tmp_path / name,
+            MODEL,
+            *flags,
+            bursts=[one, many],
+            options=options,
+            predictor="analytic",
+        )
+        return [max(answer["times_ms"][-1] for answer in burst) for burst in served.answers]
+
+    plain_one, plain_many = took_ms("plain")
+    drafted_one, drafted_many = took_ms(
+        "drafted", *speculation, options=["--acceptance=0.6,0.35,0.2"]
+    )
+    accepted_a_step = 0.6 + 0.35 + 0.2
+    assert 0.9 * plain_one / (1 + accepted_a_step) < drafted_one < 0.6 * plain_one
+    assert drafted_many > plain_many
 
 
 @feature("Linear attention, hybrid models", "the model's own")
