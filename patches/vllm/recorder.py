@@ -30,6 +30,7 @@ from warpserve.patches.versions import require_attributes
 from warpserve.patches.vllm.deployment import name_of
 from warpserve.patches.vllm.progress import Progress
 from warpserve.patches.vllm.recording import RECORDING, write_recording
+from warpserve.patches.vllm.requests import logged_as
 from warpserve.predictors.batch import Batch
 from warpserve.predictors.predictor import Prediction, Provenance
 
@@ -128,7 +129,8 @@ class _Writer:
         self._progress.update(scheduled)
         if begin is not None and end is not None:
             batch = self._progress.batch(scheduled, self._runner)
-            self._pending.append(_Step(batch, list(scheduled.num_scheduled_tokens), begin, end))
+            request_ids = list(map(logged_as, scheduled.num_scheduled_tokens))
+            self._pending.append(_Step(batch, request_ids, begin, end))
 
     def _write(self, step: _Step) -> None:
         begin_ns = self._passed_ns + _between_ns(self._passed, step.begin)

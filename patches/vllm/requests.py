@@ -24,12 +24,17 @@ _ADDED_TO_ID = re.compile("-[0-9a-f]{8}$")
 """By InputProcessor.assign_request_id."""
 
 
+def logged_as(request_id: str) -> str:
+    """A request's id without the random digits that vLLM adds to it: the same in each run."""
+    return _ADDED_TO_ID.sub("", request_id)
+
+
 @dataclass
 class Request:
     """As the worker has computed it: the scheduler may count drafts that are not verified yet."""
 
     logged_as: str
-    """Its id without the random digits that vLLM adds to it: the same in each run."""
+    """Its id in step logs."""
     seed: int
     prompt_tokens: int
     allowed: Sequence[int] | None
@@ -154,7 +159,7 @@ def _request_of(new: Any) -> Request:
     sampling = new.sampling_params
     extra = (sampling.extra_args if sampling is not None else None) or {}
     return Request(
-        logged_as=_ADDED_TO_ID.sub("", new.req_id),
+        logged_as=logged_as(new.req_id),
         seed=seed_of(prompt, _choice_of(new.req_id)),
         prompt_tokens=len(prompt),
         allowed=sampling.allowed_token_ids if sampling is not None else None,
