@@ -10,6 +10,7 @@ is found in PATH ends the check.
 import importlib.util
 import os
 import tempfile
+from importlib import metadata
 from pathlib import Path
 
 NO_COMPILER = Path(tempfile.mkdtemp(prefix="no-compiler-"))
@@ -81,7 +82,10 @@ def check_flashinfer():
 
 
 def check_deep_gemm():
+    # No part of SGLang, nor of vLLM before 0.24.
     if importlib.util.find_spec("vllm") is None:
+        return
+    if metadata.version("vllm") < "0.24":
         return
     from vllm.third_party import deep_gemm
 
