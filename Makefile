@@ -41,8 +41,9 @@ test-native: $(VENV)/installed
 	  $(CONFIGURE) $$preset >/dev/null && cmake --build --preset $$preset -j $(JOBS) && \
 	  ctest --preset $$preset || exit 1; done
 
+# Two at a time: an engine's start keeps little more than one core busy.
 test-python: $(VENV)/installed engines
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 # Into the user's cache folder, unless they are there. The tests of engines need them.
 engines: $(VENV)/installed

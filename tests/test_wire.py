@@ -751,11 +751,11 @@ def test_a_killed_member_is_named_and_its_targets_go_with_it(server: Server, sta
 
 
 def test_a_stopped_local_member_is_waited_for_and_goes_on(start: Callable[..., Server]) -> None:
-    server = start("heartbeat_ms=100", "silence_ms=500")
+    server = start("heartbeat_ms=100", "silence_ms=2000")
     with connect(server) as session, victim(server.folder, "idle") as process:
         process.send_signal(signal.SIGSTOP)
         wait = session.add_actor("a").start_wait(at_ms(1))
-        time.sleep(1)
+        time.sleep(2.5)
         assert session.ask_now() == at_ms(0)
         assert not wait.done()
         process.send_signal(signal.SIGCONT)
@@ -765,9 +765,9 @@ def test_a_stopped_local_member_is_waited_for_and_goes_on(start: Callable[..., S
 
 
 def test_a_silent_remote_member_is_dead(start: Callable[..., Server]) -> None:
-    server = start("listen=tcp://127.0.0.1:*", "heartbeat_ms=100", "silence_ms=1000")
+    server = start("listen=tcp://127.0.0.1:*", "heartbeat_ms=100", "silence_ms=2000")
     with connect(server) as session, victim(server.folder / "remote.toml", "idle") as process:
-        time.sleep(1.2)
+        time.sleep(2.5)
         assert not any(line.startswith("DIED") for line in server.lines)
         wait = session.add_actor("a").start_wait(at_ms(1))
         process.send_signal(signal.SIGSTOP)
