@@ -28,7 +28,15 @@ def running():
 
 def worker(step_log):
     (log,) = step_log.glob("steps-*.jsonl")
-    return int(log.stem.partition("-")[2])
+    (descriptor,) = (fd for fd in Path("/proc").glob("[0-9]*/fd/*") if points_to(fd, log))
+    return int(descriptor.parts[2])
+
+
+def points_to(descriptor, file):
+    try:
+        return descriptor.readlink() == file
+    except OSError:  # closed meanwhile
+        return False
 
 
 client = subprocess.Popen(command)

@@ -60,7 +60,7 @@ class Pressure:
         return [
             step
             for step in self.served.steps
-            if any(request_id.rsplit("-", 2)[0] in ids for request_id in step["request_ids"])
+            if any(request_id.rsplit("-", 1)[0] in ids for request_id in step["request_ids"])
         ]
 
 
