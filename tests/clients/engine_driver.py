@@ -58,7 +58,8 @@ async def ask(http, url, request):
 
 async def drive(url, server, bursts):
     no_limit = aiohttp.ClientTimeout(total=None)
-    async with aiohttp.ClientSession(timeout=no_limit) as http:
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(timeout=no_limit, connector=connector) as http:
         await await_ready(http, url, server)
         answers = [
             await asyncio.gather(*(ask(http, url, request) for request in burst))
