@@ -29,6 +29,7 @@ def test_a_server_answers_at_the_pace_of_its_gpu_until_ctrl_c(warpserve: Warpser
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=heed_ctrl_c,
     ) as server:
         assert server.stdout is not None
         printed = []
@@ -46,6 +47,11 @@ def test_a_server_answers_at_the_pace_of_its_gpu_until_ctrl_c(warpserve: Warpser
     assert server.returncode == 0
     assert answer["usage"]["completion_tokens"] == TOKENS
     assert any("'max_num_seqs': 8" in line for line in printed), "the engine has its flags"
+
+
+def heed_ctrl_c() -> None:
+    """Where the tests were started in the background, a shell has it ignored by all below."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def complete(port: int) -> dict[str, dict[str, int]]:
