@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from warpserve.bench.real.files import ImportFailed, content_of
 from warpserve.bench.real.metrics import STATISTICS, values_of
-from warpserve.bench.real.schema import Run
+from warpserve.bench.real.schema import Request, Run
 
 _TOLERANCE = 0.005
 """Of a tool's own figure: more than rounding, less than another definition."""
@@ -58,6 +59,38 @@ def record_of(kind: type[Record], document: Any, where: str) -> Record:
         field = ".".join(map(str, first["loc"]))
         found = _short(first["input"])
         raise ImportFailed(f"{where}: {field}: {first['msg']}, not {found}") from None
+
+
+def rows_of(
+    path: Path, columns: Sequence[Sequence[Any] | None], optional: Sequence[Any] | None
+) -> list[tuple[Any, ...]]:
+    """Requests that a file tells column by column, ``optional`` last; none without ``columns``.
+
+    Without an optional column, or with an empty one, each row ends with None. Raises ImportFailed.
+    """
+    given = [column for column in columns if column is not None]
+    if len(given) < len(columns):
+        return []
+    last = optional or [None] * len(given[0])
+    try:
+        return list(zip(*given, last, strict=True))
+    except ValueError:
+        raise ImportFailed(f"{path}: its columns of requests are not equally long") from None
+
+
+def completed_request(
+    input_tokens: int, output_tokens: int, ttft_s: float, itl_s: Sequence[float], **more: Any
+) -> Request:
+    """Of a tool that says no latency: it is that of the last token. ``more``: other fields."""
+    return Request(
+        status="completed",
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        ttft_s=ttft_s,
+        latency_s=ttft_s + math.fsum(itl_s),
+        itl_s=tuple(itl_s),
+        **more,
+    )
 
 
 def unknown_fields(records: Iterable[Foreign]) -> dict[str, int]:

@@ -14,8 +14,10 @@ from typing import Any, Literal
 from warpserve.bench.real.files import ImportFailed, source_of
 from warpserve.bench.real.foreign import (
     Foreign,
+    completed_request,
     json_lines_of,
     record_of,
+    rows_of,
     unknown_fields,
     with_reports_checked,
 )
@@ -192,14 +194,7 @@ def _figures(fields: dict[str, Any]) -> dict[str, dict[str, float]]:
 
 def _requests(path: Path, result: _Result) -> tuple[Request, ...]:
     columns = (result.input_lens, result.output_lens, result.ttfts, result.itls, result.errors)
-    if any(column is None for column in columns):
-        return ()
-    cached: list[int] | list[None] = result.cached_tokens or [None] * len(columns[0] or ())
-    try:
-        rows = list(zip(*(column or () for column in columns), cached, strict=True))
-    except ValueError:
-        raise ImportFailed(f"{path}: its columns of requests are not equally long") from None
-    return tuple(_request(*row) for row in rows)
+    return tuple(_request(*row) for row in rows_of(path, columns, result.cached_tokens))
 
 
 def _request(
@@ -214,14 +209,8 @@ def _request(
         return Request(
             status="failed", error=error or "no token came back", input_tokens=input_tokens
         )
-    return Request(
-        status="completed",
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        cached_tokens=cached_tokens,
-        ttft_s=ttft_s,
-        latency_s=ttft_s + math.fsum(itl_s),
-        itl_s=tuple(itl_s),
+    return completed_request(
+        input_tokens, output_tokens, ttft_s, itl_s, cached_tokens=cached_tokens
     )
 
 

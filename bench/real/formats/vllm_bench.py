@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from warpserve.bench.real.files import ImportFailed, content_of, source_of
-from warpserve.bench.real.foreign import Foreign, record_of, unknown_fields, with_reports_checked
+from warpserve.bench.real.foreign import (
+    Foreign,
+    completed_request,
+    record_of,
+    rows_of,
+    unknown_fields,
+    with_reports_checked,
+)
 from warpserve.bench.real.schema import Deployment, Request, Run, Workload
 
 NAME = "vllm-bench"
@@ -147,16 +154,9 @@ def _figures(result: _Result) -> dict[str, dict[str, float]]:
 
 def _requests(path: Path, result: _Result) -> tuple[Request, ...]:
     columns = (result.input_lens, result.output_lens, result.ttfts, result.itls, result.errors)
-    if any(column is None for column in columns):
-        return ()
     # vLLM before 0.12 has no start_times.
-    starts_s: list[float] | list[None] = result.start_times or [None] * len(columns[0] or ())
     begin_s = min(result.start_times or [0.0])
-    try:
-        rows = list(zip(*(column or () for column in columns), starts_s, strict=True))
-    except ValueError:
-        raise ImportFailed(f"{path}: its columns of requests are not equally long") from None
-    return tuple(_request(begin_s, *row) for row in rows)
+    return tuple(_request(begin_s, *row) for row in rows_of(path, columns, result.start_times))
 
 
 def _request(
@@ -177,15 +177,7 @@ def _request(
             input_tokens=input_tokens,
             arrival_s=arrival_s,
         )
-    return Request(
-        status="completed",
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        arrival_s=arrival_s,
-        ttft_s=ttft_s,
-        latency_s=ttft_s + math.fsum(itl_s),
-        itl_s=tuple(itl_s),
-    )
+    return completed_request(input_tokens, output_tokens, ttft_s, itl_s, arrival_s=arrival_s)
 
 
 def _warnings(result: _Result) -> dict[str, int]:
