@@ -5,16 +5,11 @@ from __future__ import annotations
 import math
 
 from warpserve.predictors.batch import Batch
-from warpserve.predictors.predictor import (
-    Explaining,
-    Lookups,
-    OperatorTime,
-    Prediction,
-    PredictorError,
-)
+from warpserve.predictors.outer import Outer
+from warpserve.predictors.predictor import Explaining, OperatorTime, Prediction, PredictorError
 
 
-class Adjusted:
+class Adjusted(Outer):
     """``host_ns``: what the engine's host takes in each step while the GPU waits for it."""
 
     def __init__(self, inner: Explaining, *, scale: float = 1.0, host_ns: int = 0) -> None:
@@ -22,7 +17,7 @@ class Adjusted:
             raise PredictorError(f"scale is a number above 0, not {scale}")
         if host_ns < 0:
             raise PredictorError(f"host is no less than 0, not {host_ns} ns")
-        self._inner = inner
+        super().__init__(inner)
         self._scale = scale
         self._host_ns = host_ns
 
@@ -31,12 +26,8 @@ class Adjusted:
         duration_ns = math.ceil(prediction.duration_ns * self._scale) + self._host_ns
         return prediction._replace(duration_ns=duration_ns)
 
-    @property
-    def lookups(self) -> Lookups:
-        return self._inner.lookups
-
     def explain(self, batch: Batch) -> list[OperatorTime]:
-        rows = self._inner.explain(batch)
+        rows = super().explain(batch)
         if self._scale != 1:
             total_ns = sum(row.duration_ns for row in rows)
             change_ns = total_ns * (self._scale - 1)

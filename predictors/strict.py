@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from warpserve.predictors.batch import Batch
-from warpserve.predictors.predictor import (
-    Explaining,
-    Lookups,
-    OperatorTime,
-    Prediction,
-    PredictorError,
-    Provenance,
-)
+from warpserve.predictors.outer import Outer
+from warpserve.predictors.predictor import Prediction, PredictorError, Provenance
 
 
-class Strict:
+class Strict(Outer):
     """Any predictor, whose extrapolations are errors."""
-
-    def __init__(self, inner: Explaining) -> None:
-        self._inner = inner
 
     def predict(self, batch: Batch) -> Prediction:
         prediction = self._inner.predict(batch)
@@ -28,10 +19,3 @@ class Strict:
                 f"tokens and {context:,} tokens of context is extrapolated: {prediction.outside}"
             )
         return prediction
-
-    def explain(self, batch: Batch) -> list[OperatorTime]:
-        return self._inner.explain(batch)
-
-    @property
-    def lookups(self) -> Lookups:
-        return self._inner.lookups

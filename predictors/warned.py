@@ -5,20 +5,15 @@ from __future__ import annotations
 import logging
 
 from warpserve.predictors.batch import Batch
-from warpserve.predictors.predictor import (
-    Explaining,
-    Lookups,
-    OperatorTime,
-    Prediction,
-    Provenance,
-)
+from warpserve.predictors.outer import Outer
+from warpserve.predictors.predictor import Explaining, Prediction, Provenance
 
 
-class Warned:
+class Warned(Outer):
     """Any predictor; the log warns of the first step that it extrapolates."""
 
     def __init__(self, inner: Explaining) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._has_warned = False
 
     def predict(self, batch: Batch) -> Prediction:
@@ -31,10 +26,3 @@ class Warned:
                 prediction.outside,
             )
         return prediction
-
-    def explain(self, batch: Batch) -> list[OperatorTime]:
-        return self._inner.explain(batch)
-
-    @property
-    def lookups(self) -> Lookups:
-        return self._inner.lookups
