@@ -12,10 +12,10 @@ from rich.table import Table
 
 from warpserve.console import console
 from warpserve.errors import WarpserveError
+from warpserve.predictors import options
 from warpserve.predictors.asked import asked_deployment
 from warpserve.predictors.batch import Batch
 from warpserve.predictors.captured import padded_tokens
-from warpserve.predictors.deployment import KV_CACHE_TYPES
 from warpserve.predictors.groups import decodes, groups, prefills
 from warpserve.predictors.predictor import OperatorTime, Prediction, Predictor, PredictorError
 from warpserve.predictors.spec import predictor_of
@@ -24,8 +24,8 @@ from warpserve.predictors.sweep import Sweep, plot_of, table_of
 
 
 def predict(
-    model: Annotated[str, typer.Option(help="a name (`warpserve models`), hub id or folder")],
-    gpu: Annotated[str, typer.Option(help="such as h100-sxm (`warpserve gpus`)")],
+    model: options.Model,
+    gpu: options.Gpu,
     prefill: Annotated[
         list[str] | None,
         typer.Option(help="COUNTxNEW+CACHED tokens, such as 1x2048+6144; may be repeated"),
@@ -42,14 +42,12 @@ def predict(
     predictor: Annotated[
         str, typer.Option(help="aiconfigurator, analytic or constant:10ms")
     ] = "aiconfigurator",
-    tp: Annotated[int, typer.Option(min=1, help="tensor parallel")] = 1,
+    tp: options.TensorParallel = 1,
     pp: Annotated[int, typer.Option(min=1, help="pipeline parallel: the first stage")] = 1,
-    dp: Annotated[int, typer.Option(min=1, help="replicas that share the experts")] = 1,
-    ep: Annotated[bool, typer.Option("--ep", help="experts whole on their ranks")] = False,
-    weights: Annotated[
-        str | None, typer.Option(help="how they are stored, if not as the model says: fp8, int4, …")
-    ] = None,
-    kv_cache: Annotated[str, typer.Option(help=" or ".join(KV_CACHE_TYPES))] = "bf16",
+    dp: options.DataParallel = 1,
+    ep: options.ExpertParallel = False,
+    weights: options.Weights = None,
+    kv_cache: options.KvCache = "bf16",
     sweep: Annotated[
         str | None,
         typer.Option(

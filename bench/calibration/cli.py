@@ -20,9 +20,10 @@ from warpserve.bench.real.schema import Run
 from warpserve.bench.run_folder import RunError
 from warpserve.console import console
 from warpserve.errors import WarpserveError
+from warpserve.predictors import options
 from warpserve.predictors.asked import asked_deployment
 from warpserve.predictors.calibration import Calibration
-from warpserve.predictors.deployment import KV_CACHE_TYPES, Deployment
+from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.predictor import Predictor, PredictorError
 from warpserve.predictors.spec import Options, parse, predictor_of
 
@@ -32,20 +33,18 @@ def calibrate(
         list[Path],
         typer.Argument(help="of `warpserve record`, what `warpserve import` reads, or both"),
     ],
-    model: Annotated[str, typer.Option(help="a name (`warpserve models`), hub id or folder")],
-    gpu: Annotated[str, typer.Option(help="such as h100-sxm (`warpserve gpus`)")],
+    model: options.Model,
+    gpu: options.Gpu,
     engine: Annotated[str, typer.Option(help="ENGINE==VERSION of the run")] = "vllm==0.24.0",
     predictor: Annotated[
         str, typer.Option(help="what to calibrate: aiconfigurator, analytic, learned:FILE, …")
     ] = "aiconfigurator",
-    tp: Annotated[int, typer.Option(min=1, help="tensor parallel")] = 1,
+    tp: options.TensorParallel = 1,
     pp: Annotated[int, typer.Option(min=1, help="pipeline parallel")] = 1,
-    dp: Annotated[int, typer.Option(min=1, help="replicas that share the experts")] = 1,
-    ep: Annotated[bool, typer.Option("--ep", help="experts whole on their ranks")] = False,
-    weights: Annotated[
-        str | None, typer.Option(help="how they are stored, if not as the model says: fp8, int4, …")
-    ] = None,
-    kv_cache: Annotated[str, typer.Option(help=" or ".join(KV_CACHE_TYPES))] = "bf16",
+    dp: options.DataParallel = 1,
+    ep: options.ExpertParallel = False,
+    weights: options.Weights = None,
+    kv_cache: options.KvCache = "bf16",
     concurrency: Annotated[
         int, typer.Option(min=1, help="fit to at most so many requests under way")
     ] = 8,
@@ -134,11 +133,11 @@ class _Calibrated:
 
     def _spec(self, predictor: str) -> str:
         host_ns = round(self.line.host_ns)
-        options = [f"scale={self.line.scale:.4f}", f"host={host_ns}ns"]
+        fitted = [f"scale={self.line.scale:.4f}", f"host={host_ns}ns"]
         if self.request_host_ns is not None:
-            options.append(f"request_host={round(self.request_host_ns)}ns")
+            fitted.append(f"request_host={round(self.request_host_ns)}ns")
         separator = "," if ":" in predictor else ":"
-        return f"{predictor}{separator}{','.join(options)}"
+        return f"{predictor}{separator}{','.join(fitted)}"
 
     def show(self, calibration: Calibration) -> None:
         table = Table("", "points", "median error", "worst", box=box.SIMPLE_HEAD)
