@@ -23,6 +23,14 @@ def warpserve() -> Iterator[harness.Warpserve]:
     assert left == []
 
 
+@pytest.fixture
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of the sessions that a test starts in its own process, empty."""
+    with harness.short_folder() as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+        yield folder
+
+
 @pytest.fixture(scope="session")
 def native_program(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str | Path], Path]:
     """Compiles C or C++ to a dynamic program."""

@@ -122,12 +122,19 @@ class RunningWarpserve:
         return None
 
 
+@contextlib.contextmanager
+def short_folder() -> Iterator[Path]:
+    """For sockets: their paths have at most 107 bytes, and pytest's own folders are long."""
+    with tempfile.TemporaryDirectory(prefix="wst-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
 class Warpserve:
     """Runs the `warpserve` command; every session of one instance lives in one private folder."""
 
     def __init__(self) -> None:
-        # Short: a socket's path has at most 107 bytes, and pytest's folders are long.
-        self.runtime = Path(tempfile.mkdtemp(prefix="wst-"))
+        self._open = contextlib.ExitStack()
+        self.runtime = self._open.enter_context(short_folder())
         self._running: list[RunningWarpserve] = []
         self._count = 0
 
@@ -215,7 +222,7 @@ class Warpserve:
         for pid in processes_of_runtime(self.runtime):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        shutil.rmtree(self.runtime, ignore_errors=True)
+        self._open.close()
 
 
 # -P: the installed package, not what the working directory holds.

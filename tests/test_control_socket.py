@@ -35,11 +35,8 @@ FOREVER_S = 30.0  # of host time: no answer by then is a hang
 
 
 @pytest.fixture
-def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningSession]:
+def session(runtime: Path) -> Iterator[RunningSession]:
     """A session with nothing in it, which must be as good as new after the test."""
-    runtime = tmp_path / "r"
-    runtime.mkdir()
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
     with RunningSession(SessionOptions()) as running:
         running.state()  # by the answer it has taken in our own connection
         before = eventually(lambda: settled_descriptors(running), "a steady set of descriptors")
@@ -132,13 +129,12 @@ def test_another_version_is_refused_with_both_named(session: RunningSession) -> 
 def test_the_python_client_raises_what_it_was_refused_for(
     session: RunningSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(control, "CONTRACT_VERSION", 77)
-    connection = ControlConnection(session.folder)
-    with pytest.raises(ProtocolMismatch, match=rf"version {CONTRACT_VERSION}\b.*\b77"):
-        connection.status_json()
-    connection.close()
-    monkeypatch.undo()
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(session.folder.parent.parent))
+    with monkeypatch.context() as patch:
+        patch.setattr(control, "CONTRACT_VERSION", 77)
+        connection = ControlConnection(session.folder)
+        with pytest.raises(ProtocolMismatch, match=rf"version {CONTRACT_VERSION}\b.*\b77"):
+            connection.status_json()
+        connection.close()
     token = session.folder / "token"
     right = token.read_bytes()
     token.write_bytes(bytes(32))
