@@ -80,6 +80,10 @@ class RunConfig(EngineConfig):
     """Without streaming: the engine's step log tells when tokens came."""
     metrics_interval_s: Annotated[float, Field(gt=0)] = 1.0
 
+    @property
+    def metrics_interval_ns(self) -> int:
+        return max(1, round(self.metrics_interval_s * 1e9))
+
     @classmethod
     def read(cls, file: Path | None, **said: object) -> Self:
         """From a YAML file, with what was ``said`` on the command line (not None) above it."""

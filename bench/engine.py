@@ -58,15 +58,19 @@ class EngineLaunch:
         return f"http://127.0.0.1:{self.port}"
 
     @contextlib.contextmanager
-    def started(self, log: Path | None, steps: Path | None = None) -> Iterator[RunningEngine]:
+    def started(
+        self, log: Path | None, steps: Path | None = None, more_env: Mapping[str, str] | None = None
+    ) -> Iterator[RunningEngine]:
         """A server, and the session that ends with the context.
 
         ``log``: the file for what it prints, None: where we print; ``steps``: the folder for its
-        step log, if there is to be one.
+        step log, if there is to be one; ``more_env``: for the server alone.
         """
         with RunningSession(SessionOptions(clock=self._config.clock)) as session:
             env = member_environment(self._asked(steps), session.folder, self.command)
-            pid = _spawn(session, self.command, {**env, **self._config.engine_env}, log)
+            pid = _spawn(
+                session, self.command, {**env, **(more_env or {}), **self._config.engine_env}, log
+            )
             yield RunningEngine(session, env, pid, log)
 
     def _asked(self, steps: Path | None) -> MemberOptions:

@@ -23,6 +23,7 @@ from warpserve.bench.report.trace import write_trace
 from warpserve.bench.run_folder import RunError, RunFolder
 from warpserve.bench.summary import Serving, Summary, summarise
 from warpserve.bench.workload import Planned, plan, requests_of
+from warpserve.patches.vllm import held_outputs
 from warpserve.timekeeper.state import SessionState
 
 _SCRAPER = Path(__file__).with_name("scrape.py")
@@ -91,7 +92,8 @@ class _Ran(NamedTuple):
 def _run(
     config: RunConfig, launch: EngineLaunch, client_command: list[str], folder: RunFolder
 ) -> _Ran:
-    with launch.started(folder.engine_log, folder.steps) as engine:
+    held = {held_outputs.INTERVAL_NS: str(config.metrics_interval_ns)} if config.fast else {}
+    with launch.started(folder.engine_log, folder.steps, held) as engine:
         ends = _Ends(engine, engine.spawn(client_command, folder.client_log), folder)
         engine.spawn(_scraper(config, launch, folder), folder.path / "scraper.log")
         serving = _watch(engine, ends, folder)
@@ -176,7 +178,8 @@ def _scraper(config: RunConfig, launch: EngineLaunch, folder: RunFolder) -> list
         str(_SCRAPER),
         f"{launch.url}/metrics",
         str(folder.metrics),
-        str(config.metrics_interval_s),
+        str(config.metrics_interval_ns),
+        *(held_outputs.DISTORTED if config.fast else ()),
     ]
 
 

@@ -1,7 +1,8 @@
 """A member of the session that reads an engine's Prometheus metrics at regular virtual times.
 
-Run as a script, by any Python: `scrape.py URL FILE INTERVAL_S`. Writes JSON lines of ``time_ns``
-(the session's CLOCK_MONOTONIC) and ``metrics``, the value of each by name and labels. Ends with
+Run as a script, by any Python: `scrape.py URL FILE INTERVAL_NS [LEFT_OUT…]`: at the multiples of
+the interval on the session's CLOCK_MONOTONIC. Writes JSON lines of ``time_ns`` and ``metrics``, the
+value of each by name and labels, without those whose names begin as one that is left out. Ends with
 the session.
 """
 
@@ -16,18 +17,18 @@ import urllib.request
 from typing import TextIO
 
 
-def main(url: str, path: str, interval_s: float) -> None:
+def main(url: str, path: str, interval_ns: int, left_out: tuple[str, ...]) -> None:
     with open(path, "w", buffering=1) as file:  # noqa: PTH123
-        due_s = time.monotonic()
         while True:
+            due_ns = (time.monotonic_ns() // interval_ns + 1) * interval_ns
+            while (left_ns := due_ns - time.monotonic_ns()) > 0:
+                time.sleep(left_ns / 1e9)
             # The engine may be about to count at the same instant.
             ctypes.CDLL(None).ws_settle()
-            _sample(url, file)
-            due_s += interval_s
-            time.sleep(max(0.0, due_s - time.monotonic()))
+            _sample(url, file, left_out)
 
 
-def _sample(url: str, file: TextIO) -> None:
+def _sample(url: str, file: TextIO, left_out: tuple[str, ...]) -> None:
     """Nothing where the server does not answer, as before it is ready."""
     time_ns = time.monotonic_ns()
     try:
@@ -35,11 +36,11 @@ def _sample(url: str, file: TextIO) -> None:
             text = answer.read().decode()
     except (urllib.error.URLError, ConnectionError):
         return
-    sample = {"time_ns": time_ns, "metrics": _parsed(text)}
+    sample = {"time_ns": time_ns, "metrics": _parsed(text, left_out)}
     file.write(json.dumps(sample, separators=(",", ":")) + "\n")
 
 
-def _parsed(text: str) -> dict[str, float]:
+def _parsed(text: str, left_out: tuple[str, ...]) -> dict[str, float]:
     """From the text exposition format, without buckets of histograms and creation times.
 
     And without what the client library tells of the server's process: that is the host's.
@@ -47,7 +48,7 @@ def _parsed(text: str) -> dict[str, float]:
     metrics = {}
     for line in text.splitlines():
         name, _, value = line.rpartition(" ")
-        if not name or line.startswith(("#", "process_", "python_")):
+        if not name or line.startswith(("#", "process_", "python_", *left_out)):
             continue
         if "_bucket{" not in name and "_created" not in name:
             metrics[name] = float(value)
@@ -55,4 +56,4 @@ def _parsed(text: str) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], float(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), tuple(sys.argv[4:]))

@@ -35,7 +35,7 @@ FOREVER_S = 30.0  # of host time: no answer by then is a hang
 
 
 @pytest.fixture
-def session(runtime: Path) -> Iterator[RunningSession]:
+def session(runtime: Path) -> Iterator[RunningSession]:  # noqa: ARG001
     """A session with nothing in it, which must be as good as new after the test."""
     with RunningSession(SessionOptions()) as running:
         running.state()  # by the answer it has taken in our own connection

@@ -19,6 +19,7 @@
 | ``Worker.take_draft_token_ids`` | instead, once warm | what a drafter proposes next |
 | ``Worker.execute_dummy_batch`` | instead, once warm | a rank without requests |
 | ``EngineCoreProc.input_queue``, ``aborts_queue`` | without the present instant's | no race |
+| ``EngineCoreProc.output_queue`` | tokens wait with ``--fast`` | nobody looks at them yet |
 | ``AsyncLLM.add_request`` | later by ``request_host=`` | what servers take of a request |
 | ``EngineCoreProc._process_engine_step`` | afterwards, raises in a deadlock | none hangs |
 
@@ -34,6 +35,7 @@ import os
 from types import ModuleType
 
 from warpserve.patches.imported import after_import
+from warpserve.patches.interpreter import hand_over_soon
 from warpserve.patches.lone_groups import without_transport
 from warpserve.patches.versions import require_version
 from warpserve.patches.virtual_gpu import is_virtual
@@ -48,6 +50,7 @@ from warpserve.patches.vllm.ghosts import (
     without_queues,
     without_rendezvous,
 )
+from warpserve.patches.vllm.held_outputs import hold_outputs
 from warpserve.patches.vllm.kv_cache import reshape_without_memory
 from warpserve.patches.vllm.kv_offload import copy_without_touching
 from warpserve.patches.vllm.loading import load_configurations
@@ -70,10 +73,12 @@ def install() -> None:
 
 
 def _install_virtual() -> None:
+    hand_over_soon()
     after_import("vllm.distributed.parallel_state", _patch_groups)
     after_import(f"{_OF_RANKS}.shm_broadcast", block_at_once)
     after_import("vllm.v1.worker.gpu_worker", _patch_worker)
     after_import("vllm.v1.engine.core", settle_arrivals)
+    after_import("vllm.v1.engine.core", hold_outputs)
     for name in ("vllm.v1.worker.gpu_model_runner", "vllm.v1.worker.gpu.attn_utils"):
         after_import(name, reshape_without_memory)
     after_import("vllm.v1.engine.core", end_deadlocks)

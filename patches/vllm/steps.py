@@ -33,6 +33,13 @@ class StepStream:
         self._log = log
         self._unlogged: deque[_Step] = deque()
         self._lock = threading.Lock()
+        self._last_end_ns: int | None = None
+
+    @property
+    def last_end_ns(self) -> int | None:
+        """Of the last step, on CLOCK_MONOTONIC; None if there is none, or others decide on it."""
+        with self._lock:
+            return None if self._unlogged else self._last_end_ns
 
     def run(self, batch: Batch, request_ids: list[str], prediction: Prediction) -> None:
         """Returns at once: the step begins and ends on the current stream."""
@@ -59,6 +66,7 @@ class StepStream:
                     return
                 self._log.write(step.batch, step.request_ids, step.prediction, begin_ns, end_ns)
                 self._unlogged.popleft()
+                self._last_end_ns = end_ns
 
 
 class VirtualOutput(AsyncModelRunnerOutput):  # type: ignore[misc]

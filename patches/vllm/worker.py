@@ -47,6 +47,11 @@ class VirtualSteps:
         self._scheduled: Any = None
         self._has_sampled: list[str] = []
 
+    @property
+    def last_end_ns(self) -> int | None:
+        """When the steps that have been begun are over, on CLOCK_MONOTONIC; None if unknown."""
+        return self._stream.last_end_ns
+
     def execute_model(self, scheduled: Any) -> Any:
         """``scheduled``: a SchedulerOutput. None where `sample_tokens` comes next."""
         self._requests.update(scheduled)

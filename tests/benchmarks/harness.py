@@ -1,12 +1,15 @@
 """`python -m tests.benchmarks.harness`: virtual time beside an engine that waits for no GPU.
 
 `vllm bench throughput`, all requests at the start: in `exact` with steps of 20 ms, and in `sleep`
-with steps of 1 ns, where host time passes, nobody waits and nothing jumps. Writes
-docs/results/harness.md.
+with steps of 1 ns, where host time passes, nobody waits and nothing jumps. The engine core is in
+the process that asks (VLLM_ENABLE_V1_MULTIPROCESSING=0), so that it has all requests before its
+first step: in a process of its own it begins with the first of them, and in `sleep` its steps would
+be others. Writes docs/results/harness.md.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import time
@@ -15,6 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.benchmarks.page import RESULTS, machine, today
+from warpserve.bench.host_cost import HostMeter, ProcessCost
 from warpserve.bench.models import model_named
 from warpserve.members import member_environment, prepare_members
 from warpserve.patches.engines import EngineRequirement, EngineStore
@@ -35,7 +39,17 @@ class Served:
 
     wall_s: float
     """From its first step to its last."""
-    steps: int
+    batches: tuple[str, ...]
+    """Of each step, what it computed."""
+    processes: tuple[ProcessCost, ...]
+
+    @property
+    def step_ms(self) -> float:
+        return self.wall_s * 1e3 / len(self.batches)
+
+    def cpu_ms(self, process: ProcessCost) -> float:
+        """Of one process, a step."""
+        return process.cpu_s * 1e3 / len(self.batches)
 
 
 def main() -> None:
@@ -44,7 +58,9 @@ def main() -> None:
         for way, (clock, predictor) in WAYS.items():
             with TemporaryDirectory() as folder:
                 runs[way].append(serve(clock, predictor, Path(folder)))
-            print(way, runs[way][-1], flush=True)
+            print(way, runs[way][-1].wall_s, runs[way][-1].step_ms, flush=True)
+    if len({served.batches for way in runs.values() for served in way}) > 1:
+        raise SystemExit("the steps differ")
     (RESULTS / "harness.md").write_text(page(runs))
 
 
@@ -66,30 +82,42 @@ def serve(clock: Clock, predictor: str, folder: Path) -> Served:
     ):
         stdio = (nothing.fileno(), log.fileno(), log.fileno())
         env = member_environment(asked, session.folder, command)
-        session.spawn(command, env=env, stdio=stdio)
-        wall_s = seconds_of_growth(session, steps)
-        (file,) = steps.iterdir()
-        return Served(wall_s, file.read_bytes().count(b"\n"))
+        env["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+        command_pid = session.spawn(command, env=env, stdio=stdio)
+        meter = HostMeter(session.timekeeper_pid)
+        wall_s = seconds_of_growth(session, steps, meter)
+        names = {session.timekeeper_pid: "Timekeeper", command_pid: "vllm bench throughput"}
+        return Served(wall_s, batches_of(steps), tuple(meter.costs(names)))
 
 
-def seconds_of_growth(session: RunningSession, steps: Path) -> float:
+def seconds_of_growth(session: RunningSession, steps: Path, meter: HostMeter) -> float:
     """From the first line of a step log to the last, until the command ends."""
     first_s = last_s = 0.0
     size = 0
     while session.wait_exited(LOOK_S) is None:
         found = sum(file.stat().st_size for file in steps.iterdir())
-        if found != size:
-            size, last_s = found, time.monotonic()
-            first_s = first_s or last_s
+        if found == size:
+            continue
+        size, last_s = found, time.monotonic()
+        if not first_s:
+            first_s = last_s
+            meter.begin()
+        meter.look()
     return last_s - first_s
+
+
+def batches_of(steps: Path) -> tuple[str, ...]:
+    """Of the only step log in a folder."""
+    (file,) = steps.iterdir()
+    return tuple(str(json.loads(line)["requests"]) for line in file.read_text().splitlines())
 
 
 def page(runs: dict[str, list[Served]]) -> str:
     pairs = list(zip(runs["exact"], runs["skipped"], strict=True))
     ratios = [exact.wall_s / skipped.wall_s for exact, skipped in pairs]
     rows = "".join(
-        f"| {exact.wall_s:.2f} s | {exact.steps} | {skipped.wall_s:.2f} s | {skipped.steps} |"
-        f" {ratio:.2f} |\n"
+        f"| {exact.wall_s:.2f} s | {exact.step_ms:.2f} ms | {skipped.wall_s:.2f} s |"
+        f" {skipped.step_ms:.2f} ms | {ratio:.2f} |\n"
         for (exact, skipped), ratio in zip(pairs, ratios, strict=True)
     )
     return f"""\
@@ -99,16 +127,28 @@ Written by `python -m tests.benchmarks.harness` on {today()}: {machine()}.
 Load average at the end: {os.getloadavg()[1]:.1f}.
 
 `vllm bench throughput` of vLLM 0.24.0, Llama-3.1-8B on an H100: {REQUESTS} requests at the start,
-512 and 256 tokens in the mean. In `exact` steps take 20 ms of virtual time; *skipped* is `sleep`
-with steps of 1 ns: the same engine and patches, and nobody waits. There the first steps begin
-before all requests have been handed over, so they are more and smaller: the steps are not the same,
-as the bar wants them. Wall time from the first step to the last:
+512 and 256 tokens in the mean, {len(pairs[0][0].batches)} steps. In `exact` steps take 20 ms of
+virtual time; *skipped* is `sleep` with steps of 1 ns: the same engine, patches and steps, and
+nobody waits. Wall time from the first step to the last:
 
-| `exact` | steps | GPU skipped | steps | ratio (bar: {BAR:g}) |
+| `exact` | a step | GPU skipped | a step | ratio (bar: {BAR:g}) |
 |---|---|---|---|---|
 {rows}
 Median ratio: {statistics.median(ratios):.2f}.
-"""
+
+Processor time a step, in the last pair of runs:
+
+| way | process | CPU a step |
+|---|---|---|
+{cost_rows("exact", pairs[-1][0])}{cost_rows("GPU skipped", pairs[-1][1])}"""
+
+
+def cost_rows(way: str, served: Served) -> str:
+    return "".join(
+        f"| {way} | {process.name} | {served.cpu_ms(process):.2f} ms |\n"
+        for process in served.processes
+        if process.cpu_s > 0
+    )
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import pytest
 
 from tests.engine.runs import Run, bench
 from warpserve.bench.report.timeline import read_samples
+from warpserve.patches.vllm.held_outputs import DISTORTED
 
 KV_TOKENS = 3_328
 
@@ -49,6 +50,24 @@ def test_every_time_is_the_same_to_the_last_digit(runs: tuple[Run, Run]) -> None
 def test_the_steps_are_the_same(runs: tuple[Run, Run]) -> None:
     batches = [[(step["end_ns"], step["requests"]) for step in run.steps] for run in runs]
     assert batches[0] == batches[1]
+
+
+def test_the_engine_counts_the_same_at_every_reading(runs: tuple[Run, Run]) -> None:
+    streamed, fast = (
+        [(sample["time_ns"], of_engine(sample["metrics"])) for sample in samples]
+        for samples in (read_samples(run.folder.metrics) for run in runs)
+    )
+    assert len(fast) > 5
+    assert fast == streamed
+
+
+def of_engine(metrics: dict[str, float]) -> dict[str, float]:
+    """What vLLM's engine counts, but for what --fast leaves out."""
+    return {
+        name: value
+        for name, value in metrics.items()
+        if name.startswith("vllm:") and not name.startswith(DISTORTED)
+    }
 
 
 def test_requests_were_preempted_for_the_kv_cache_that_was_asked_for(

@@ -1,0 +1,224 @@
+"""Tokens that nobody looks at yet stay in the engine core.
+
+After each step the engine core tells the servers its tokens, and in `exact` time goes on when they
+are through with them. A server does nothing with the tokens of a request that is answered at its
+end, and has no stop texts to look for: so its tokens can come together, with the last of them at
+the latest. `warpserve bench --fast` asks that way.
+
+What the servers count is the same whenever it is read at a multiple of the interval that
+$WARPSERVE_HELD_OUTPUTS names, but for the metrics in `DISTORTED`, for which each token's own
+arrival counts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import queue
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from types import ModuleType
+from typing import Any
+
+from warpserve.patches.versions import require_attributes
+
+INTERVAL_NS = "WARPSERVE_HELD_OUTPUTS"
+"""For members: their metrics are read at multiples of so many ns of CLOCK_MONOTONIC."""
+
+DISTORTED = (
+    "vllm:time_to_first_token_seconds",
+    "vllm:inter_token_latency_seconds",
+    "vllm:request_time_per_output_token_seconds",
+    "vllm:request_prefill_time_seconds",
+    "vllm:request_decode_time_seconds",
+    "vllm:iteration_tokens_total",
+)
+"""Metrics that count when a server sees a token. They mean nothing of held tokens."""
+
+_OF_FIRST = frozenset({"prefill_stats", "num_cached_tokens", "num_external_computed_tokens"})
+"""Fields of an EngineCoreOutput, by version, that come with a request's first token."""
+
+_LATEST_COUNTS = frozenset(
+    {
+        "num_running_reqs",
+        "num_waiting_reqs",
+        "num_skipped_waiting_reqs",
+        "step_counter",
+        "current_wave",
+        "kv_cache_usage",
+        "waiting_lora_adapters",
+        "running_lora_adapters",
+    }
+)
+"""Fields of SchedulerStats that say how things stand."""
+
+_SUMMED = "prefix_cache_stats"
+"""The field of SchedulerStats that counts since the last ones."""
+
+
+def hold_outputs(module: ModuleType) -> None:
+    """``module``: vllm.v1.engine.core. Raises RuntimeError where it lacks a symbol."""
+    interval_ns = os.environ.get(INTERVAL_NS)
+    if interval_ns is None:
+        return
+    require_attributes(module, ("EngineCoreProc", "EngineCoreOutputs"))
+    module.EngineCoreProc.output_queue = _Holding(int(interval_ns))
+
+
+class _Holding:
+    """An attribute: the queue.Queue that is put there is one of held outputs."""
+
+    def __init__(self, interval_ns: int) -> None:
+        self._interval_ns = interval_ns
+
+    def __get__(self, engine_core: Any, _owner: type) -> Any:
+        return self if engine_core is None else vars(engine_core)["output_queue"]
+
+    def __set__(self, engine_core: Any, new_queue: Any) -> None:
+        if type(new_queue) is not queue.Queue or not new_queue.empty():
+            raise RuntimeError(
+                "vLLM's output_queue is not the new queue.Queue that warpserve knows"
+            )
+        vars(engine_core)["output_queue"] = HeldOutputs(_Steps(engine_core, self._interval_ns))
+
+
+class _Steps:
+    """What an engine core that has its worker in its own process knows of what comes."""
+
+    def __init__(self, engine_core: Any, interval_ns: int) -> None:
+        self._core = engine_core
+        self._interval_ns = interval_ns
+
+    def next_comes_unseen(self) -> bool:
+        """Whether a step will end, with outputs of its own, before anybody reads metrics."""
+        executor = getattr(self._core, "model_executor", None)
+        worker = getattr(getattr(executor, "driver_worker", None), "worker", None)
+        steps = getattr(worker, "virtual_steps", None)
+        end_ns = steps.last_end_ns if steps is not None else None
+        now_ns = time.monotonic_ns()
+        if end_ns is None or end_ns <= now_ns:
+            return False
+        next_reading_ns = -(-now_ns // self._interval_ns) * self._interval_ns
+        return bool(next_reading_ns >= end_ns)
+
+    def is_answered_at_end(self, request_id: str) -> bool:
+        """Whether a server does nothing with its tokens before the last has come."""
+        request = self._core.scheduler.requests.get(request_id)
+        sampling = request.sampling_params if request is not None else None
+        return (
+            sampling is not None and sampling.output_kind.name == "FINAL_ONLY" and not sampling.stop
+        )
+
+
+class HeldOutputs(queue.Queue[Any]):
+    """The engine core's queue of (index of a server, EngineCoreOutputs) to be sent."""
+
+    def __init__(self, steps: _Steps) -> None:
+        super().__init__()
+        self._steps = steps
+        self._held: dict[int, list[Any]] = {}
+        self._patient: set[str] = set()
+        """Requests whose tokens can wait, as their first ones have shown."""
+        self._lock = threading.Lock()
+
+    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+        """As queue.Queue's. Keeps it where it can wait; else all that was kept goes with it."""
+        with self._lock:
+            for ready in self._ready(item):
+                super().put(ready, block, timeout)
+
+    def _ready(self, item: Any) -> list[Any]:
+        if not isinstance(item, tuple):  # the engine core is dead
+            return [*self._released(), item]
+        server, outputs = item
+        if not self._steps.next_comes_unseen():
+            self._held.setdefault(server, []).append(outputs)
+            return self._released()
+        if self._can_wait(outputs):
+            self._held.setdefault(server, []).append(outputs)
+            return []
+        return [(server, merged([*self._held.pop(server, ()), outputs]))]
+
+    def _released(self) -> list[Any]:
+        released = [(server, merged(held)) for server, held in self._held.items()]
+        self._held.clear()
+        return released
+
+    def _can_wait(self, outputs: Any) -> bool:
+        return says_nothing_else(outputs) and all(map(self._is_patient, outputs.outputs))
+
+    def _is_patient(self, output: Any) -> bool:
+        """Whether nobody looks at an EngineCoreOutput before its request's end."""
+        request_id = output.request_id
+        if output.finish_reason is not None:
+            self._patient.discard(request_id)
+            return False
+        if request_id not in self._patient:
+            if not (is_token(output) and self._steps.is_answered_at_end(request_id)):
+                return False
+            self._patient.add(request_id)
+        return True
+
+
+def says_nothing_else(outputs: Any) -> bool:
+    """Whether EngineCoreOutputs have no more than outputs, and figures that can be added up."""
+    same = type(outputs)(
+        engine_index=outputs.engine_index,
+        outputs=outputs.outputs,
+        scheduler_stats=outputs.scheduler_stats,
+        timestamp=outputs.timestamp,
+    )
+    stats = outputs.scheduler_stats
+    return bool(outputs == same) and (stats is None or _can_be_summed(stats))
+
+
+def merged(messages: Sequence[Any]) -> Any:
+    """One EngineCoreOutputs in place of several to one server, the latest of them last."""
+    if len(messages) == 1:
+        return messages[0]
+    latest = messages[-1]
+    by_request: dict[str, list[Any]] = {}
+    for message in messages:
+        for output in message.outputs:
+            by_request.setdefault(output.request_id, []).append(output)
+    latest.outputs = [_one_output(outputs) for outputs in by_request.values()]
+    latest.scheduler_stats = _one_of_stats(message.scheduler_stats for message in messages)
+    return latest
+
+
+def is_token(output: Any) -> bool:
+    """Whether an EngineCoreOutput has tokens, what comes with the first of them, and no more."""
+    kept = {name: getattr(output, name) for name in _OF_FIRST & set(output.__struct_fields__)}
+    same = type(output)(output.request_id, output.new_token_ids, events=output.events, **kept)
+    return bool(output == same)
+
+
+def _one_output(outputs: list[Any]) -> Any:
+    """Of one request, in their order."""
+    latest = outputs[-1]
+    if len(outputs) > 1:
+        latest.new_token_ids = [token for output in outputs for token in output.new_token_ids]
+        latest.events = [event for output in outputs for event in output.events or ()] or None
+        for name in _OF_FIRST & set(latest.__struct_fields__):
+            setattr(latest, name, getattr(outputs[0], name))
+    return latest
+
+
+def _can_be_summed(stats: Any) -> bool:
+    others = {field.name for field in dataclasses.fields(stats)} - _LATEST_COUNTS - {_SUMMED}
+    return not getattr(stats, _SUMMED).reset and not any(getattr(stats, name) for name in others)
+
+
+def _one_of_stats(several: Iterable[Any]) -> Any:
+    """Of SchedulerStats, or None; the latest says how things stand."""
+    present = [stats for stats in several if stats is not None]
+    if not present:
+        return None
+    total = getattr(present[-1], _SUMMED)
+    for stats in present[:-1]:
+        for field in dataclasses.fields(total):
+            if field.name != "reset":
+                added = getattr(getattr(stats, _SUMMED), field.name)
+                setattr(total, field.name, getattr(total, field.name) + added)
+    return present[-1]
