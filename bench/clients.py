@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import warpserve
 from warpserve.bench.config import ConfigError, RunConfig
 from warpserve.bench.engine import EngineLaunch
 from warpserve.bench.run_folder import RunFolder
-from warpserve.bench.steps import REQUEST_PREFIX
+from warpserve.bench.steps import REQUEST_PREFIX, sglang_id
 from warpserve.bench.workload.arrivals import Arrival, Ramp
 from warpserve.bench.workload.plan import Planned
 from warpserve.bench.workload.prompts import write_prompts
@@ -20,14 +22,17 @@ _READY_LIMIT_S = 3_600  # of virtual time, in which a server starts up in second
 
 
 def sends_as_stock(config: RunConfig, planned: Sequence[Planned]) -> bool:
-    """Whether requests are sent as ``vllm bench serve`` sends them: by itself, or for ``fast`` by
-    ours, at the same instants.
+    """Whether requests are sent as the engine's own client sends them: by itself, or for ``fast``
+    of vLLM by ours, at the same instants.
 
     Raises ConfigError where the stock client is asked for what it can't do.
     """
-    missing = _stock_lacks(config.arrivals, planned)
+    if config.engine_name == "sglang":
+        name, missing = "sglang.bench_serving", _sglang_lacks(config, planned)
+    else:
+        name, missing = "vllm bench serve", _stock_lacks(config.arrivals, planned)
     if config.client == "stock" and missing:
-        raise ConfigError(f"client: vllm bench serve has no {missing}: say own")
+        raise ConfigError(f"client: {name} has no {missing}: say own")
     return config.client != "own" and missing is None
 
 
@@ -45,6 +50,8 @@ def prepare_client(
     """
     tokenizer = launch.model.tokenizer()
     write_prompts(folder.prompts, planned, tokenizer, config.seed, as_text=as_stock)
+    if as_stock and config.engine_name == "sglang":
+        return _sglang_bench_serving(config, launch, folder)
     if as_stock and not config.fast:
         return _vllm_bench_serve(config, launch, folder)
     return _own_client(config, launch, folder, as_stock=as_stock)
@@ -62,6 +69,17 @@ def _stock_lacks(arrival: Arrival, planned: Sequence[Planned]) -> str | None:
     if any(request.prompt_token_ids or request.output_token_ids for request in requests):
         return "token ids"
     return None
+
+
+def _sglang_lacks(config: RunConfig, planned: Sequence[Planned]) -> str | None:
+    """What of an experiment ``sglang.bench_serving`` has no option for; None: nothing."""
+    if config.fast:
+        return "way to send without streaming that tells when tokens came"
+    if config.arrivals.ramp is not None:
+        return "ramp"
+    if config.arrivals.burstiness not in (None, 1.0):
+        return "burstiness"
+    return _stock_lacks(config.arrivals, planned)
 
 
 def _is_stock_ramp(ramp: Ramp) -> bool:
@@ -99,6 +117,44 @@ def _vllm_bench_serve(config: RunConfig, launch: EngineLaunch, folder: RunFolder
     ]  # fmt: skip
 
 
+def _sglang_bench_serving(config: RunConfig, launch: EngineLaunch, folder: RunFolder) -> list[str]:
+    """From a data set of chats, whose further fields go into the body of each request: they say
+    the prompt that is sent, and the request's id in the engine. What the result file does not
+    tell, when each was sent, follows from its step log.
+    """
+    with folder.prompts.open() as prompts, folder.dataset.open("w") as dataset:
+        for index, line in enumerate(prompts):
+            dataset.write(json.dumps(_chat_of(index, json.loads(line))) + "\n")
+    return [
+        str(launch.bin / "python"), "-m", "sglang.bench_serving",
+        "--backend", "sglang-oai",
+        "--host", "127.0.0.1",
+        "--port", str(launch.port),
+        "--model", launch.model.reference,
+        "--dataset-name", "openai",
+        "--dataset-path", str(folder.dataset),
+        "--num-prompts", str(config.num_requests),
+        "--request-rate", str(config.rate or math.inf),
+        "--seed", str(config.seed),
+        "--ready-check-timeout-sec", str(_READY_LIMIT_S),
+        "--warmup-requests", "0",
+        "--disable-tqdm",
+        "--output-file", str(folder.client_result),
+        "--output-details",
+        *_concurrency(config),
+    ]  # fmt: skip
+
+
+def _chat_of(index: int, request: dict[str, object]) -> dict[str, object]:
+    """The message is never sent: it makes the row one of that data set."""
+    return {
+        "messages": [{"role": "user", "content": ""}],
+        "max_tokens": request["output_tokens"],
+        "prompt": request["prompt"],
+        "rid": sglang_id(index),
+    }
+
+
 def _stock_arrivals(config: RunConfig) -> list[str]:
     arrival = config.arrivals
     if arrival.ramp is not None:
@@ -119,6 +175,7 @@ def _own_client(
     return [
         str(launch.bin / "python"), str(_OWN_CLIENT),
         "--url", launch.url,
+        "--engine", config.engine_name,
         "--model", launch.model.reference,
         "--requests", str(folder.prompts),
         "--out", str(folder.client_result),
@@ -133,6 +190,6 @@ def _concurrency(config: RunConfig) -> list[str]:
 
 
 def result_table(log: str) -> str:
-    """Of what ``vllm bench serve`` printed, its table; all of it where there is none."""
+    """Of what the engine's own client printed, its table; all of it where there is none."""
     _, title, table = log.partition(_TABLE_TITLE)
     return title + table if title else log

@@ -45,6 +45,11 @@ class EngineConfig(BaseModel):
     engine_env: dict[str, str] = {}
     """Environment variables of the engine, such as VLLM_ATTENTION_BACKEND."""
 
+    @property
+    def engine_name(self) -> str:
+        """vllm or sglang."""
+        return self.engine.partition("==")[0]
+
     @classmethod
     def of(cls, **values: object) -> Self:
         """Raises ConfigError."""

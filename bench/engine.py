@@ -44,7 +44,7 @@ class EngineLaunch:
         self.bin = _bin_of(config)
         self.model = model_named(config.model)
         self.port = port or _free_port()
-        self.command = servers.vllm_serve(
+        self.command = servers.server_command(
             config,
             engine_bin=self.bin,
             model=self.model.reference,

@@ -47,7 +47,7 @@ def run_experiment(config: RunConfig, out: Path) -> Summary:
     ran = _run(config, launch, client, folder)
     if ran.failure is not None and not folder.client_result.exists():
         raise RunError(ran.failure)
-    summary = _collect(config, planned, folder, ran)
+    summary = _collect(config, planned, folder, ran, as_stock=as_stock)
     if ran.failure is not None:
         raise RunError(f"{ran.failure}; {summary.counts}")
     if ran.killed and (summary.failed or summary.truncated):
@@ -55,9 +55,11 @@ def run_experiment(config: RunConfig, out: Path) -> Summary:
     return summary
 
 
-def _collect(config: RunConfig, planned: list[Planned], folder: RunFolder, ran: _Ran) -> Summary:
+def _collect(
+    config: RunConfig, planned: list[Planned], folder: RunFolder, ran: _Ran, *, as_stock: bool
+) -> Summary:
     """Writes what was measured."""
-    requests = _read_results(config, folder)
+    requests = _read_results(config, folder, as_stock=as_stock)
     results.write_requests(folder.requests, requests)
     predicted_steps = PredictedSteps.read(folder.steps)
     summary = summarise(planned, requests, predicted_steps, ran.state, ran.serving)
@@ -183,7 +185,11 @@ def _scraper(config: RunConfig, launch: EngineLaunch, folder: RunFolder) -> list
     ]
 
 
-def _read_results(config: RunConfig, folder: RunFolder) -> list[results.RequestResult]:
+def _read_results(
+    config: RunConfig, folder: RunFolder, *, as_stock: bool
+) -> list[results.RequestResult]:
+    if as_stock and config.engine_name == "sglang":
+        return results.read_sglang_results(folder.client_result, folder.prompts, folder.steps)
     if config.fast:
         return results.read_fast_results(folder.client_result, folder.steps)
     return results.read_vllm_results(folder.client_result)

@@ -7,7 +7,10 @@ from pathlib import Path
 
 from warpserve.bench.config import ConfigError
 
-_SIZE = re.compile(r"GPU KV cache size: ([\d,]+) tokens")
+_SIZES = (
+    re.compile(r"GPU KV cache size: ([\d,]+) tokens"),  # vLLM
+    re.compile(r"\bmax_total_num_tokens=(\d+),"),  # SGLang
+)
 
 
 def kv_tokens(log: str) -> int | None:
@@ -16,7 +19,8 @@ def kv_tokens(log: str) -> int | None:
     Of several lines the smallest: earlier vLLMs print one for each rank, and use as many blocks as
     all ranks have.
     """
-    sizes = [int(found.replace(",", "")) for found in _SIZE.findall(log)]
+    found = [size for pattern in _SIZES for size in pattern.findall(log)]
+    sizes = [int(size.replace(",", "")) for size in found]
     return min(sizes, default=None)
 
 

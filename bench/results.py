@@ -18,6 +18,7 @@ from warpserve.bench.run_folder import RunError
 from warpserve.bench.steps import StepLog, index_of
 
 _OF_VLLM = ("start_times", "input_lens", "output_lens", "ttfts", "itls", "errors")
+_OF_SGLANG = ("output_lens", "ttfts", "itls", "errors")
 _OF_FAST = ("start_times", "end_times", "input_lens", "output_lens", "errors")
 
 
@@ -88,6 +89,28 @@ def read_fast_results(path: Path, steps: Path) -> list[RequestResult]:
     ]
 
 
+def read_sglang_results(path: Path, prompts: Path, steps: Path) -> list[RequestResult]:
+    """From what ``sglang.bench_serving --output-details`` wrote, with ``prompts``, what it sent.
+
+    It does not tell when: that is as long before the end of the step in ``steps`` with a request's
+    first token as that took. A request without any counts as sent with the one before.
+    """
+    requests = [json.loads(line) for line in prompts.read_text().splitlines()]
+    input_tokens = [int(request["input_tokens"]) for request in requests]
+    first_ends_ns = _first_ends_ns(steps, input_tokens)
+    found: list[RequestResult] = []
+    for index, row in enumerate(_rows(path, _OF_SGLANG)):
+        output_tokens, ttft_s, itl_s, error = row
+        end_ns = first_ends_ns.get(index)
+        if end_ns is not None:
+            start_s = end_ns / 1e9 - ttft_s
+        else:
+            start_s = found[-1].start_s if found else 0.0
+        lengths = (start_s, input_tokens[index], output_tokens)
+        found.append(_request(index, *lengths, ttft_s, itl_s, error))
+    return found
+
+
 def _rows(path: Path, columns: Sequence[str]) -> list[tuple[Any, ...]]:
     if not path.exists():
         raise RunError("the client left no result file")
@@ -118,26 +141,41 @@ def _request(
 
 def _token_ends_ns(steps: Path, input_tokens: Sequence[int]) -> dict[int, list[int]]:
     """Of each request, when the steps ended that gave it a token."""
+    ends_ns: dict[int, list[int]] = {}
+    for of_worker in _ends_by_worker(steps, input_tokens):
+        for index, its_ends_ns in of_worker.items():
+            if ends_ns.setdefault(index, its_ends_ns) != its_ends_ns:
+                raise RunError(
+                    f"workers tell different times for request {index}: run it without --fast"
+                )
+    return ends_ns
 
+
+def _first_ends_ns(steps: Path, input_tokens: Sequence[int]) -> dict[int, int]:
+    """Of each request, when the step ended that gave it its first token: on the last stage."""
+    found: dict[int, int] = {}
+    for of_worker in _ends_by_worker(steps, input_tokens):
+        for index, (first_ns, *_) in of_worker.items():
+            found[index] = max(first_ns, found.get(index, 0))
+    return found
+
+
+def _ends_by_worker(steps: Path, input_tokens: Sequence[int]) -> list[dict[int, list[int]]]:
     def prompt_tokens(request_id: str) -> int:
         index = index_of(request_id)
         return 0 if index is None else input_tokens[index]
 
-    ends_ns: dict[int, list[int]] = {}
     log = StepLog(steps, prompt_tokens)
+    found: list[dict[int, list[int]]] = []
     for worker_steps in log.read().values():
         of_worker: dict[int, list[int]] = {}
         for step in worker_steps:
             for index in map(index_of, step.request_ids):
                 if index is not None:
                     of_worker.setdefault(index, []).append(step.end_ns)
-        for index, its_ends_ns in of_worker.items():
-            if ends_ns.setdefault(index, its_ends_ns) != its_ends_ns:
-                raise RunError(
-                    f"workers tell different times for request {index}: run it without --fast"
-                )
+        found.append(of_worker)
     log.close()
-    return ends_ns
+    return found
 
 
 def _request_of_steps(

@@ -16,6 +16,7 @@ class RunFolder:
     | ``run.yaml`` | the experiment as it was run: `warpserve bench run.yaml` repeats it |
     | ``environment.json`` | versions of all that took part, and the commands that were started |
     | ``prompts.jsonl`` | what was sent |
+    | ``dataset.jsonl`` | the same, as ``sglang.bench_serving`` reads it |
     | ``client.json`` | the client's own result file |
     | ``requests.jsonl`` | a line a request, in the order of sending |
     | ``steps/`` | a line a step of the engine, a file a worker |
@@ -32,6 +33,7 @@ class RunFolder:
         self.config = path / "run.yaml"
         self.environment = path / "environment.json"
         self.prompts = path / "prompts.jsonl"
+        self.dataset = path / "dataset.jsonl"
         self.client_result = path / "client.json"
         self.requests = path / "requests.jsonl"
         self.steps = path / "steps"

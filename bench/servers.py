@@ -11,7 +11,41 @@ _PARALLEL = (
     "--pipeline-parallel-size", "-pp",
     "--data-parallel-size", "-dp",
 )  # fmt: skip
+_SGLANG_PARALLEL = (
+    "--tensor-parallel-size", "--tp-size", "--tp",
+    "--pipeline-parallel-size", "--pp-size", "--pp",
+    "--data-parallel-size", "--dp-size", "--dp",
+)  # fmt: skip
 _VLLM_BLOCK_TOKENS = 16  # its default for most models on CUDA
+
+
+def server_command(
+    config: EngineConfig, *, engine_bin: Path, model: str, port: int, gpus: int
+) -> list[str]:
+    """Of the engine that the configuration names."""
+    make = _sglang_server if config.engine_name == "sglang" else vllm_serve
+    return make(config, engine_bin=engine_bin, model=model, port=port, gpus=gpus)
+
+
+def _sglang_server(
+    config: EngineConfig, *, engine_bin: Path, model: str, port: int, gpus: int
+) -> list[str]:
+    """``sglang.launch_server``, over all ``gpus`` unless the flags say how to divide them."""
+    flags = list(config.engine_flags)
+    if gpus > 1 and config.flag(*_SGLANG_PARALLEL) is None:
+        flags += ["--tensor-parallel-size", str(gpus)]
+    if config.kv_tokens is not None:
+        flags += ["--max-total-tokens", str(config.kv_tokens)]
+    return [
+        str(engine_bin / "python"), "-m", "sglang.launch_server",
+        "--model-path", model,
+        "--load-format", "dummy",
+        "--host", "127.0.0.1",
+        "--port", str(port),
+        "--random-seed", str(config.seed),
+        "--enable-metrics",
+        *flags,
+    ]  # fmt: skip
 
 
 def vllm_serve(

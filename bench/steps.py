@@ -23,6 +23,11 @@ def index_of(request_id: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def sglang_id(index: int) -> str:
+    """What a request to SGLang says as its id (``rid``), which it keeps as it is."""
+    return f"bench-{REQUEST_PREFIX}{index}-0"
+
+
 class TokenStep(NamedTuple):
     """A step that gave tokens."""
 

@@ -75,6 +75,7 @@ def gpu_environment(
     # vLLM looks for the runtime among the names of mapped files, where ours has another name.
     env.setdefault("VLLM_CUDART_SO_PATH", str(library))
     env.setdefault("VLLM_NCCL_SO_PATH", str(library))
+    env.setdefault("SGLANG_NCCL_SO_PATH", str(library))
     for variable in _KERNEL_CACHES:
         env[variable] = str(folder / "kernels")
     env["DG_JIT_USE_NVRTC"] = "1"  # which is ours; else DeepGEMM calls nvcc

@@ -58,15 +58,24 @@ class SettledQueue(queue.Queue[Item]):
             self._await_item()
         return super().get(block, timeout)
 
+    def has_any(self) -> bool:
+        """Whether there is an item, be it one of the present instant."""
+        with self.mutex:
+            return bool(self._qsize() or self._fresh)
+
+    def show_instant(self) -> None:
+        """For a reader that has waited: shows the items of this instant, once all are there."""
+        self._settle()
+        with self.mutex:
+            self._show_fresh()
+
     def _await_item(self) -> None:
         with self.mutex:
             while not self._qsize() and not self._fresh:
                 self.not_empty.wait()
             if self.queue:
                 return
-        self._settle()
-        with self.mutex:
-            self._show_fresh()
+        self.show_instant()
 
     def _qsize(self) -> int:
         if self._fresh and self._fresh_ns < self._clock_ns():

@@ -10,6 +10,13 @@ from array import array
 from collections.abc import Sequence
 from zlib import crc32
 
+GIVEN_OUTPUT = "warpserve_output_token_ids"
+"""Where a request says the token ids of its answer.
+
+vLLM: in SamplingParams.extra_args (``vllm_xargs`` over HTTP); SGLang: in ``custom_params``. A list,
+or a text like ``700,5,12``: with completions vLLM takes no lists.
+"""
+
 _MIX = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: Fibonacci hashing, Knuth, TAOCP 3, 6.4
 _WORD = (1 << 64) - 1
 
@@ -17,6 +24,14 @@ _WORD = (1 << 64) - 1
 def seed_of(prompt_token_ids: Sequence[int], choice: int = 0) -> int:
     """``choice``: which of several answers to the same prompt."""
     return crc32(array("q", prompt_token_ids).tobytes(), choice)
+
+
+def given_token_ids(given: Sequence[int] | str) -> list[int]:
+    """What a request said as its answer. Raises ValueError."""
+    try:
+        return [int(token) for token in (given.split(",") if isinstance(given, str) else given)]
+    except (TypeError, ValueError):
+        raise ValueError(f"{GIVEN_OUTPUT}: {given!r} are no token ids") from None
 
 
 class TokenSource:

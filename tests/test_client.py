@@ -20,7 +20,7 @@ from warpserve.bench.results import Outcome, RequestResult, read_fast_results, r
 from warpserve.bench.run_folder import RunError
 from warpserve.bench.steps import StepLog, index_of
 from warpserve.bench.workload import Arrival, Planned, Request, plan, write_prompts
-from warpserve.patches.vllm.requests import GIVEN_OUTPUT
+from warpserve.patches.tokens import GIVEN_OUTPUT
 
 MS = 1_000_000
 TOKEN_NS = 10 * MS

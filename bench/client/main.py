@@ -22,8 +22,8 @@ from warpserve.bench.client.requests import Request, RequestFile
 from warpserve.bench.client.sender import Sender, timings
 from warpserve.bench.client.server import Answer, Server, open_session
 from warpserve.bench.client.streamed_loop import StreamedLoop
-from warpserve.bench.steps import REQUEST_PREFIX, StepLog, index_of
-from warpserve.patches.vllm.requests import GIVEN_OUTPUT
+from warpserve.bench.steps import REQUEST_PREFIX, StepLog, index_of, sglang_id
+from warpserve.patches.tokens import GIVEN_OUTPUT
 
 
 class Conversations:
@@ -45,15 +45,22 @@ class Conversations:
 class Client:
     """Sends the requests of a file by their index."""
 
-    def __init__(self, requests: RequestFile, server: Server, *, streams: bool) -> None:
+    def __init__(
+        self, requests: RequestFile, server: Server, engine: str, *, streams: bool
+    ) -> None:
+        """``engine``: vllm or sglang, whose own fields name requests and say their answers."""
         self._requests = requests
         self._server = server
+        self._is_sglang = engine == "sglang"
         self._streams = streams
         self._conversations = Conversations()
 
     async def send(self, index: int) -> Answer:
         request = self._requests[index]
-        answer = await self._server.ask(self.payload(request), f"{REQUEST_PREFIX}{index}")
+        payload = self.payload(request)
+        if self._is_sglang:
+            payload["rid"] = sglang_id(index)
+        answer = await self._server.ask(payload, f"{REQUEST_PREFIX}{index}")
         if request.session is not None and not answer.error:
             self._continue(request.session, answer)
         return answer
@@ -75,7 +82,8 @@ class Client:
         if request.session is not None:
             payload["return_token_ids"] = True
         if request.output_token_ids is not None:
-            payload["vllm_xargs"] = {GIVEN_OUTPUT: ",".join(map(str, request.output_token_ids))}
+            given = {GIVEN_OUTPUT: ",".join(map(str, request.output_token_ids))}
+            payload["custom_params" if self._is_sglang else "vllm_xargs"] = given
         return payload
 
 
@@ -101,7 +109,7 @@ async def _run(options: argparse.Namespace, requests: RequestFile, *, streams: b
     async with open_session(options.max_concurrency) as session:
         server = Server(session, options.url, options.model)
         await server.wait_until_healthy()
-        client = Client(requests, server, streams=streams)
+        client = Client(requests, server, options.engine, streams=streams)
         sender = Sender(client.send, timings(requests.times), options.max_concurrency)
         answers = await sender.run()
     options.out.write_text(json.dumps(_result(answers)))
@@ -112,7 +120,7 @@ async def _run_as_stock(
 ) -> None:
     async with open_session(options.max_concurrency) as session:
         server = Server(session, options.url, options.model, loop.time)
-        client = Client(requests, server, streams=False)
+        client = Client(requests, server, options.engine, streams=False)
         await server.wait_until_answered(client.payload(requests[0]))
         delays_s = [arrival_s for arrival_s, _, _ in requests.times if arrival_s is not None]
         limit = options.max_concurrency
@@ -141,6 +149,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--url", required=True, help="http://HOST:PORT")
     parser.add_argument("--model", required=True, help="as the server knows it")
+    parser.add_argument("--engine", choices=("vllm", "sglang"), default="vllm")
     parser.add_argument("--requests", type=Path, required=True, help="a run's prompts.jsonl")
     parser.add_argument("--max-concurrency", type=int)
     parser.add_argument(

@@ -19,8 +19,11 @@ from warpserve.bench.results import RequestResult
 from warpserve.bench.run_folder import RunFolder
 from warpserve.bench.summary import Summary
 
-_REQUESTS = {"running": "vllm:num_requests_running", "waiting": "vllm:num_requests_waiting"}
-_KV_USAGE = "vllm:kv_cache_usage_perc"
+_REQUESTS = {
+    "vllm": {"running": "vllm:num_requests_running", "waiting": "vllm:num_requests_waiting"},
+    "sglang": {"running": "sglang:num_running_reqs", "waiting": "sglang:num_queue_reqs"},
+}
+_KV_USAGE = {"vllm": "vllm:kv_cache_usage_perc", "sglang": "sglang:token_usage"}
 
 
 def write_report(
@@ -30,12 +33,14 @@ def write_report(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
     )
     page = templates.get_template("page.html").render(
-        config=config, summary=summary, plots=plots_of(folder, requests)
+        config=config, summary=summary, plots=plots_of(folder, requests, config.engine_name)
     )
     folder.report.write_text(page)
 
 
-def plots_of(folder: RunFolder, requests: Sequence[RequestResult]) -> dict[str, str]:
+def plots_of(
+    folder: RunFolder, requests: Sequence[RequestResult], engine: str = "vllm"
+) -> dict[str, str]:
     """SVG by title, those for which there is data."""
     drawn = {
         title: plots.distribution([value * 1e3 for value in values_s], title)
@@ -45,11 +50,12 @@ def plots_of(folder: RunFolder, requests: Sequence[RequestResult]) -> dict[str, 
     tokens = output_tokens_per_s(requests)
     drawn["Output tokens"] = plots.over_time({"": tokens}, "tokens a second")
     origin_s, samples = first_sent_s(requests), read_samples(folder.metrics)
-    curves = {name: sampled(samples, metric, origin_s) for name, metric in _REQUESTS.items()}
+    metrics = _REQUESTS[engine].items()
+    curves = {name: sampled(samples, metric, origin_s) for name, metric in metrics}
     known = {name: curve for name, curve in curves.items() if curve is not None}
     if known:
         drawn["Requests in the engine"] = plots.over_time(known, "requests")
-    usage = sampled(samples, _KV_USAGE, origin_s)
+    usage = sampled(samples, _KV_USAGE[engine], origin_s)
     if usage is not None:
         percent = usage._replace(values=usage.values * 100)
         drawn["KV cache in use"] = plots.over_time({"": percent}, "%")

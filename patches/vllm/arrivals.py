@@ -9,17 +9,13 @@ instant, so that requests of one instant share a step.
 from __future__ import annotations
 
 import queue
-import re
 from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
+from warpserve.patches.arrival_order import LAST, Place, place_of
 from warpserve.patches.instants import Order, SettledQueue
 from warpserve.patches.versions import require_attributes
-
-_RANDOM_ID = re.compile("[0-9a-f]{12,}")
-"""In a UUID and in ids of vLLM's own. (It adds eight such digits to any id.)"""
-_NUMBERS = re.compile("([0-9]+)")
 
 
 def settle_arrivals(module: ModuleType) -> None:
@@ -51,23 +47,14 @@ def in_one_order(inputs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     """Inputs of one instant: (EngineCoreRequestType, its data).
 
     Which of the requests that a client sends at one instant comes out of a server first is up to
-    the host, too. They come in the order of the ids that the client gave them (``X-Request-Id``,
-    as vLLM's own client numbers them), then those with random ids in the order of their prompts,
-    then all else.
+    the host, too. They come in the order of `place_of`, then all else.
     """
     return sorted(inputs, key=_place)
 
 
-def _place(item: tuple[Any, Any]) -> tuple[int, list[Any]]:
+def _place(item: tuple[Any, Any]) -> Place:
     kind, data = item
     if kind.name != "ADD":
-        return 2, []
+        return LAST
     request = data[0]
-    if _RANDOM_ID.search(request.request_id):
-        return 1, list(request.prompt_token_ids or ())
-    return 0, _numbers_by_value(request.request_id)
-
-
-def _numbers_by_value(name: str) -> list[str | int]:
-    """For sorting: request-9 comes before request-10."""
-    return [int(part) if part.isdecimal() else part for part in _NUMBERS.split(name)]
+    return place_of(request.request_id, request.prompt_token_ids or ())

@@ -7,18 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from warpserve.patches.tokens import TokenSource, seed_of
+from warpserve.patches.tokens import GIVEN_OUTPUT, TokenSource, given_token_ids, seed_of
 from warpserve.patches.vllm.grammar import allowed_tokens
 from warpserve.patches.vllm.padding import padded_tokens
 from warpserve.patches.vllm.speculation import Acceptance
 from warpserve.predictors.batch import Batch, RequestStep
-
-GIVEN_OUTPUT = "warpserve_output_token_ids"
-"""In SamplingParams.extra_args (``vllm_xargs`` over HTTP): the token ids of the answer.
-
-A list, or a text like ``700,5,12``: with completions vLLM takes no lists.
-"""
-
 
 _ADDED_TO_ID = re.compile("-[0-9a-f]{8}$")
 """By InputProcessor.assign_request_id."""
@@ -163,20 +156,12 @@ def _request_of(new: Any) -> Request:
         seed=seed_of(prompt, _choice_of(new.req_id)),
         prompt_tokens=len(prompt),
         allowed=sampling.allowed_token_ids if sampling is not None else None,
-        given_output=_token_ids(extra.get(GIVEN_OUTPUT, ())),
+        given_output=given_token_ids(extra.get(GIVEN_OUTPUT, ())),
         known_tokens=len(known),
         computed_tokens=new.num_computed_tokens,
         lora_id=new.lora_request.lora_int_id if new.lora_request is not None else 0,
         pooling=new.pooling_params,
     )
-
-
-def _token_ids(given: Sequence[int] | str) -> list[int]:
-    """Raises ValueError."""
-    try:
-        return [int(token) for token in (given.split(",") if isinstance(given, str) else given)]
-    except (TypeError, ValueError):
-        raise ValueError(f"{GIVEN_OUTPUT}: {given!r} are no token ids") from None
 
 
 def _choice_of(request_id: str) -> int:

@@ -1,72 +1,13 @@
-"""Steps as work on the GPU's stream."""
+"""What a step of vLLM's gives, there when the step has ended."""
 
 from __future__ import annotations
 
-import threading
-from collections import deque
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from vllm.v1.outputs import AsyncModelRunnerOutput
 
-from warpserve.patches.step_log import StepLog
-from warpserve.patches.virtual_gpu import enqueue, instant_of
-from warpserve.predictors.batch import Batch
-from warpserve.predictors.predictor import Prediction
-
-
-class _Step(NamedTuple):
-    batch: Batch
-    request_ids: list[str]
-    prediction: Prediction
-    begin: torch.cuda.Event
-    end: torch.cuda.Event
-
-
-class StepStream:
-    """One step after the other, each as long as predicted, logged as soon as its times are known.
-
-    They are known at once, but where they depend on other processes: a pipeline stage's.
-    """
-
-    def __init__(self, log: StepLog) -> None:
-        self._log = log
-        self._unlogged: deque[_Step] = deque()
-        self._lock = threading.Lock()
-        self._last_end_ns: int | None = None
-
-    @property
-    def last_end_ns(self) -> int | None:
-        """Of the last step, on CLOCK_MONOTONIC; None if there is none, or others decide on it."""
-        with self._lock:
-            return None if self._unlogged else self._last_end_ns
-
-    def run(self, batch: Batch, request_ids: list[str], prediction: Prediction) -> None:
-        """Returns at once: the step begins and ends on the current stream."""
-        stream = torch.cuda.current_stream()
-        begin = _recorded(stream)
-        enqueue(stream.cuda_stream, prediction.duration_ns)
-        step = _Step(batch, request_ids, prediction, begin, _recorded(stream))
-        with self._lock:
-            self._unlogged.append(step)
-        self.log_known()
-
-    def wait(self, duration_ns: int) -> None:
-        """Nothing happens on the stream for as long."""
-        enqueue(torch.cuda.current_stream().cuda_stream, duration_ns)
-
-    def log_known(self) -> None:
-        """May be called from any thread."""
-        with self._lock:
-            while self._unlogged:
-                step = self._unlogged[0]
-                begin_ns = instant_of(step.begin.cuda_event)
-                end_ns = instant_of(step.end.cuda_event)
-                if begin_ns is None or end_ns is None:
-                    return
-                self._log.write(step.batch, step.request_ids, step.prediction, begin_ns, end_ns)
-                self._unlogged.popleft()
-                self._last_end_ns = end_ns
+from warpserve.patches.steps import StepStream
 
 
 class VirtualOutput(AsyncModelRunnerOutput):  # type: ignore[misc]
@@ -86,9 +27,3 @@ class VirtualOutput(AsyncModelRunnerOutput):  # type: ignore[misc]
     def get_kv_connector_output(self) -> Any:
         """Before the end; asked for from vLLM 0.33 on."""
         return self._output.kv_connector_output
-
-
-def _recorded(stream: torch.cuda.Stream) -> torch.cuda.Event:
-    event = torch.cuda.Event(enable_timing=True)
-    event.record(stream)
-    return event

@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from warpserve.patches.step_log import StepLog
+from warpserve.patches.steps import StepStream
 from warpserve.patches.versions import require_attributes
 from warpserve.patches.vllm.deployment import deployment_of, name_of
 from warpserve.patches.vllm.kv_transfer import Transfers
@@ -15,7 +16,7 @@ from warpserve.patches.vllm.pipeline import PipelineStage
 from warpserve.patches.vllm.pooling import Pooling
 from warpserve.patches.vllm.requests import Requests, steps_of
 from warpserve.patches.vllm.speculation import Acceptance
-from warpserve.patches.vllm.steps import StepStream, VirtualOutput
+from warpserve.patches.vllm.steps import VirtualOutput
 from warpserve.patches.vllm.support import require_supported
 from warpserve.patches.vllm.warm_up import without_kernels
 from warpserve.predictors.batch import Batch

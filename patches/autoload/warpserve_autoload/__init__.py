@@ -17,12 +17,13 @@ _PACKAGE = Path(__file__).parents[3]
 def torch() -> None:
     """Called at the end of ``import torch`` (entry point ``torch.backends``)."""
     _make_warpserve_importable()
-    from warpserve.patches import vllm
+    from warpserve.patches import sglang, vllm
     from warpserve_autoload import torch_ops, virtual_kernels
 
     torch_ops.load()
     virtual_kernels.load()
     vllm.install()
+    sglang.install()
 
 
 def _make_warpserve_importable() -> None:

@@ -1,0 +1,84 @@
+"""SGLang on virtual GPUs.
+
+| symbol | how | why |
+|---|---|---|
+| ``ServerArgs.__post_init__`` | before, "dummy" in place of "auto" | no weights are needed |
+| ``load_jit`` | modules of no compiler | no kernel runs |
+| ``BaseRunner.warmup``, ``capture`` of graph runners | left out | likewise; padding stays |
+| ``ReqToTokenPool``, allocators | in control memory | their contents decide |
+| ``support_triton``, ``get_last_loc``, ``use_triton_kernels`` | torch in place of Triton | likewise |
+| ``TpModelWorker.forward_batch_generation`` | instead | a step is its predicted time |
+| ``SchedulerIpcChannels.create`` | requests without the present instant's | no race |
+| ``Scheduler.init_idle_sleeper`` | sleeps until a request comes | who spins keeps time still |
+| ``Scheduler.run_event_loop`` | before, checks all of this | none is half patched |
+| ``DataParallelController.event_loop`` | likewise | likewise |
+| ``torch.distributed`` | groups of one rank get the fake backend | they only poll |
+
+The worker is the seam that all versions share: the scheduler's batch goes in, tokens come out. All
+that decides about timing is before it: in the scheduler, the radix cache and the servers.
+
+Without virtual GPUs nothing of this is done.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from warpserve.patches.imported import after_import
+from warpserve.patches.lone_groups import without_transport
+from warpserve.patches.sglang.arrivals import settle_arrivals
+from warpserve.patches.sglang.bookkeeping import (
+    keep_allocators,
+    keep_request_table,
+    page_with_torch,
+    write_with_torch,
+)
+from warpserve.patches.sglang.data_parallel import block_controller
+from warpserve.patches.sglang.graphs import build_nothing, capture_nothing, warm_up_nothing
+from warpserve.patches.sglang.idle import sleep_when_idle
+from warpserve.patches.sglang.loading import load_configurations
+from warpserve.patches.sglang.verified import Verified
+from warpserve.patches.versions import require_version
+from warpserve.patches.virtual_gpu import is_virtual
+
+VERSIONS = ("0.5.14", "0.5.23")
+
+_CACHE = "sglang.srt.mem_cache"
+_COMPONENTS = "sglang.srt.managers.scheduler_components"
+_RUNNERS = "sglang.srt.model_executor.runner"
+
+
+def install() -> None:
+    """Patches SGLang's modules as soon as this process imports them."""
+    if not is_virtual():
+        return
+    after_import("sglang.srt.distributed.parallel_state", _patch_groups)
+    after_import("sglang.srt.server_args", load_configurations)
+    after_import("sglang.kernels.jit.utils.compile.loader", build_nothing)
+    after_import("sglang.srt.managers.data_parallel_controller", block_controller)
+    verified = Verified()
+    for name, patch in (
+        (f"{_RUNNERS}.base_runner", warm_up_nothing),
+        (f"{_RUNNERS}.decode_cuda_graph_runner", capture_nothing("DecodeCudaGraphRunner")),
+        (f"{_RUNNERS}.prefill_cuda_graph_runner", capture_nothing("PrefillCudaGraphRunner")),
+        (f"{_CACHE}.memory_pool", keep_request_table),
+        (f"{_CACHE}.allocation", write_with_torch),
+        (f"{_CACHE}.allocator.paged", page_with_torch),
+        (f"{_CACHE}.allocator.base", keep_allocators),
+        (f"{_COMPONENTS}.ipc_channels", settle_arrivals),
+        ("sglang.srt.managers.tp_worker", _patch_worker),
+    ):
+        verified.after_import(name, patch)
+    after_import("sglang.srt.managers.scheduler", sleep_when_idle)
+    after_import("sglang.srt.managers.scheduler", verified.before_event_loop)
+
+
+def _patch_groups(module: ModuleType) -> None:
+    without_transport(module.torch.distributed, lambda: False)
+
+
+def _patch_worker(module: ModuleType) -> None:
+    from warpserve.patches.sglang.worker import patch_worker
+
+    require_version("sglang", VERSIONS)
+    patch_worker(module)

@@ -1,0 +1,115 @@
+"""What a scheduler takes into a batch: what arrived before the batch's instant.
+
+A batch ends, the scheduler makes the next one, and at the same instant of virtual time a request
+comes in. Whether it is in that batch must not be up to the host. It is not in it: on a real GPU the
+scheduler is there first, too. A scheduler without work waits until nothing more happens at the
+instant, so that requests of one instant share a batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import queue
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+from warpserve.patches.arrival_order import LAST, Place, place_of
+from warpserve.patches.instants import SettledQueue
+from warpserve.patches.versions import require_attributes
+
+
+def settle_arrivals(module: ModuleType) -> None:
+    """``module``: sglang.srt.managers.scheduler_components.ipc_channels.
+
+    Raises RuntimeError where it lacks a symbol.
+    """
+    require_attributes(module, ("SchedulerIpcChannels", "zmq"))
+    channels_class = module.SchedulerIpcChannels
+    require_attributes(channels_class, ("create",))
+    create = channels_class.create.__func__
+
+    def create_settled(cls: Any, /, **options: Any) -> Any:
+        channels = create(cls, **options)
+        socket = channels.recv_from_tokenizer
+        if socket is None:
+            return channels
+        return replace(channels, recv_from_tokenizer=Inbox(socket, module.zmq))
+
+    channels_class.create = classmethod(create_settled)
+
+
+class Inbox:
+    """In place of the socket that a scheduler receives requests from, for one thread to read."""
+
+    def __init__(self, socket: Any, zmq: Any) -> None:
+        """``socket``: a zmq.Socket."""
+        self._socket = socket
+        self._zmq = zmq
+        self._items: SettledQueue[bytes] = SettledQueue(in_one_order)
+        self._arrived = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self.on_arrival: Callable[[], None] = lambda: None
+        """Called in another thread."""
+        threading.Thread(target=self._receive, name="warpserve-inbox", daemon=True).start()
+
+    def fileno(self) -> int:
+        """Readable when something has arrived since `wait` returned last."""
+        return self._arrived
+
+    def recv(self, flags: int = 0, **_: Any) -> bytes:
+        """As a zmq.Socket's."""
+        try:
+            return self._items.get(block=not flags & self._zmq.NOBLOCK)
+        except queue.Empty:
+            raise self._zmq.Again from None
+
+    def recv_pyobj(self, flags: int = 0) -> Any:
+        """As a zmq.Socket's."""
+        return pickle.loads(self.recv(flags))
+
+    def has_any(self) -> bool:
+        return self._items.has_any()
+
+    def show_instant(self) -> None:
+        """Shows what arrives at this instant, too, once all of it is there."""
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._arrived)
+        self._items.show_instant()
+
+    def _receive(self) -> None:
+        while True:
+            try:
+                message = self._socket.recv()
+            except self._zmq.ZMQError:
+                return  # the scheduler ends
+            self._items.put(message)
+            os.eventfd_write(self._arrived, 1)
+            self.on_arrival()
+
+
+def in_one_order(messages: Iterable[bytes]) -> list[bytes]:
+    """Messages of one instant: the requests in the order of `place_of`, then all else."""
+    arrived = list(messages)
+    if len(arrived) < 2:
+        return arrived
+    return sorted(arrived, key=lambda message: _place(_decoded(message)))
+
+
+def _decoded(message: bytes) -> Any:
+    from sglang.srt.managers import io_struct
+
+    if getattr(io_struct, "_USE_PICKLE_IPC", True):
+        return pickle.loads(message)
+    return io_struct.msgpack_decode(message)
+
+
+def _place(received: Any) -> Place:
+    request = received.batch[0] if getattr(received, "batch", None) else received
+    prompt = getattr(request, "input_ids", None)
+    if prompt is None or not isinstance(request.rid, str):
+        return LAST
+    return place_of(request.rid, prompt)

@@ -1,0 +1,30 @@
+"""SGLang's batches, as predictors see them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from warpserve.predictors.batch import RequestStep
+
+
+def steps_of(batch: Any) -> tuple[RequestStep, ...]:
+    """Of each request, in the batch's order. ``batch``: a ScheduleBatch."""
+    mode = batch.forward_mode
+    if mode.is_idle():
+        return ()
+    if mode.is_decode():
+        return tuple(
+            RequestStep(1, length - 1, is_prefill=False) for length in batch.seq_lens_cpu.tolist()
+        )
+    decoding = {id(request) for request in batch.decoding_reqs or ()}
+    return tuple(
+        RequestStep(new, cached, id(request) not in decoding)
+        for request, new, cached in zip(
+            batch.reqs, batch.extend_lens, batch.prefix_lens, strict=True
+        )
+    )
+
+
+def loras_of(batch: Any) -> int:
+    """How many adapters the batch uses."""
+    return len({request.lora_id for request in batch.reqs} - {None})

@@ -1,0 +1,69 @@
+"""What a worker of SGLang runs, as predictors see it."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import version
+from typing import Any
+
+from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.hardware import hardware_of_session
+
+_KV_CACHE = {
+    "auto": "bf16",
+    "bfloat16": "bf16",
+    "bf16": "bf16",
+    "fp8_e4m3": "fp8",
+    "fp8_e5m2": "fp8",
+}
+_WEIGHTS = {"w8a8_fp8": "fp8", "w8a8_int8": "int8"}
+"""Ways to quantise a model while it is loaded; SGLang's other names are predictors', too."""
+
+
+def name_of_this_worker() -> str:
+    """By its ranks: no other of its engine has it."""
+    from sglang.srt.runtime_context import get_parallel
+
+    parallel = get_parallel()
+    return f"{parallel.dp_rank or 0}-{parallel.pp_rank * parallel.tp_size + parallel.tp_rank}"
+
+
+def deployment_of(worker: Any) -> Deployment:
+    """``worker``: a TpModelWorker. Raises PredictorError in a session without GPUs."""
+    from sglang.srt.runtime_context import get_parallel
+
+    arguments, parallel = worker.server_args, get_parallel()
+    shares_experts = bool(arguments.enable_dp_attention)
+    data_parallel = arguments.dp_size if shares_experts else 1
+    kv_cache = str(arguments.kv_cache_dtype)
+    return Deployment(
+        config=_description(worker.model_config),
+        hardware=hardware_of_session(),
+        engine="sglang",
+        engine_version=version("sglang").partition("+")[0],
+        # With attention in data-parallel ranks, tp_size counts all of them.
+        tensor_parallel=arguments.tp_size // data_parallel,
+        pipeline_parallel=arguments.pp_size,
+        pipeline_rank=parallel.pp_rank,
+        data_parallel=data_parallel,
+        expert_parallel=arguments.ep_size > 1,
+        weights=_weights(worker.model_config),
+        kv_cache=_KV_CACHE.get(kv_cache, kv_cache),
+    )
+
+
+def _weights(model: Any) -> str | None:
+    """How they are stored, where not the model's description says it. ``model``: a ModelConfig."""
+    if "quantization_config" in _description(model) or not model.quantization:
+        return None
+    return _WEIGHTS.get(model.quantization, str(model.quantization))
+
+
+def _description(model: Any) -> dict[str, Any]:
+    """The language model's ``config.json``. ``model``: a ModelConfig."""
+    text: dict[str, Any] = json.loads(model.hf_text_config.to_json_string(use_diff=False))
+    whole: dict[str, Any] = json.loads(model.hf_config.to_json_string(use_diff=False))
+    for name in ("architectures", "quantization_config"):
+        if not text.get(name) and whole.get(name):
+            text[name] = whole[name]
+    return {name: value for name, value in text.items() if value is not None}

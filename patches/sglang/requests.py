@@ -1,0 +1,54 @@
+"""The tokens of SGLang's requests, from what its scheduler knows of them alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from warpserve.patches.tokens import GIVEN_OUTPUT, TokenSource, given_token_ids, seed_of
+
+_KNOWN = "_warpserve_tokens"
+
+
+class Tokens:
+    """What a worker samples."""
+
+    def __init__(self, vocabulary_size: int) -> None:
+        self._source = TokenSource(vocabulary_size)
+
+    def of(self, batch: Any) -> list[int]:
+        """The next token of each request, in the batch's order; also of those whose prompt is not
+        computed to its end, which the scheduler drops. ``batch``: a ScheduleBatch.
+        """
+        lengths = batch.seq_lens_cpu.tolist()
+        return [
+            self.at(request, length) for request, length in zip(batch.reqs, lengths, strict=True)
+        ]
+
+    def at(self, request: Any, position: int) -> int:
+        """The token behind ``position`` others. ``request``: a Req."""
+        seed, given = _known(request)
+        answered = position - len(request.origin_input_ids)
+        if 0 <= answered < len(given):
+            return given[answered]
+        return self._source.at(seed, position)
+
+    def one_of(self, request: Any, allowed: Sequence[int], position: int) -> int:
+        """One of those that a grammar allows."""
+        seed, _ = _known(request)
+        return self._source.one_of(allowed, seed, position)
+
+
+def logged_as(request_id: str) -> str:
+    """Of a request, in step logs."""
+    return request_id
+
+
+def _known(request: Any) -> tuple[int, list[int]]:
+    """Seed and given output, found once for each request."""
+    known: tuple[int, list[int]] | None = getattr(request, _KNOWN, None)
+    if known is None:
+        parameters = request.sampling_params.custom_params or {}
+        known = seed_of(request.origin_input_ids), given_token_ids(parameters.get(GIVEN_OUTPUT, ()))
+        setattr(request, _KNOWN, known)
+    return known
