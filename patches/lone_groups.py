@@ -40,4 +40,11 @@ def without_transport(distributed: ModuleType, are_ghosts: Callable[[], bool]) -
             options["backend"] = _FAKE
         return new_group(ranks, *arguments, **options)
 
-    vars(distributed).update(init_process_group=init, new_group=group)
+    monitored_barrier = distributed.monitored_barrier
+
+    def barrier(group: Any = None, *arguments: Any, **options: Any) -> None:
+        """Which only gloo has."""
+        if distributed.get_backend(group) != _FAKE:
+            monitored_barrier(group, *arguments, **options)
+
+    vars(distributed).update(init_process_group=init, new_group=group, monitored_barrier=barrier)

@@ -6,7 +6,7 @@
 | ``load_jit`` | modules of no compiler | no kernel runs |
 | ``BaseRunner.warmup``, ``capture`` of graph runners | left out | likewise; padding stays |
 | ``ReqToTokenPool``, allocators | in control memory | their contents decide |
-| ``support_triton``, ``get_last_loc``, ``use_triton_kernels`` | torch in place of Triton | likewise |
+| ``support_triton``, ``get_last_loc``, ``use_triton_kernels`` | with torch, not Triton | likewise |
 | ``TpModelWorker.forward_batch_generation`` | instead | a step is its predicted time |
 | ``SchedulerIpcChannels.create`` | requests without the present instant's | no race |
 | ``Scheduler.init_idle_sleeper`` | sleeps until a request comes | who spins keeps time still |

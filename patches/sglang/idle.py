@@ -10,7 +10,7 @@ from warpserve.patches.versions import require_attributes
 
 def sleep_when_idle(module: ModuleType) -> None:
     """``module``: sglang.srt.managers.scheduler. Raises RuntimeError where it lacks a symbol."""
-    require_attributes(module, ("Scheduler", "zmq"))
+    require_attributes(module, ("Scheduler",))
     scheduler_class = module.Scheduler
     require_attributes(scheduler_class, ("init_idle_sleeper", "maybe_sleep_on_idle", "on_idle"))
 
@@ -19,7 +19,7 @@ def sleep_when_idle(module: ModuleType) -> None:
         if inbox is None:
             self.idle_sleeper = None
         else:
-            self.idle_sleeper = IdleSleeper(inbox, self.ipc_channels.recv_from_rpc, module.zmq)
+            self.idle_sleeper = IdleSleeper(inbox, self.ipc_channels.recv_from_rpc)
 
     scheduler_class.init_idle_sleeper = init_idle_sleeper
 
@@ -27,8 +27,10 @@ def sleep_when_idle(module: ModuleType) -> None:
 class IdleSleeper:
     """In place of SGLang's own (--sleep-on-idle), which wakes up once a second."""
 
-    def __init__(self, inbox: Any, rpc: Any, zmq: Any) -> None:
+    def __init__(self, inbox: Any, rpc: Any) -> None:
         """``rpc``: a zmq.Socket, where commands come from that are no requests."""
+        import zmq
+
         self._inbox = inbox
         self._poller = zmq.Poller()
         self._poller.register(inbox.fileno(), zmq.POLLIN)
