@@ -16,6 +16,8 @@ import urllib.error
 import urllib.request
 from typing import TextIO
 
+_OF_HOST = ("#", "process_", "python_", "sglang:process_")
+
 
 def main(url: str, path: str, interval_ns: int, left_out: tuple[str, ...]) -> None:
     with open(path, "w", buffering=1) as file:  # noqa: PTH123
@@ -48,7 +50,7 @@ def _parsed(text: str, left_out: tuple[str, ...]) -> dict[str, float]:
     metrics = {}
     for line in text.splitlines():
         name, _, value = line.rpartition(" ")
-        if not name or line.startswith(("#", "process_", "python_", *left_out)):
+        if not name or line.startswith((*_OF_HOST, *left_out)):
             continue
         if "_bucket{" not in name and "_created" not in name:
             metrics[name] = float(value)

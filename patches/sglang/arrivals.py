@@ -54,7 +54,9 @@ class Inbox:
         self._arrived = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self.on_arrival: Callable[[], None] = lambda: None
         """Called in another thread."""
-        threading.Thread(target=self._receive, name="warpserve-inbox", daemon=True).start()
+        self._end, self._ended = os.pipe()
+        self._thread = threading.Thread(target=self._receive, name="warpserve-inbox", daemon=True)
+        self._thread.start()
 
     def fileno(self) -> int:
         """Readable when something has arrived since `wait` returned last."""
@@ -80,15 +82,20 @@ class Inbox:
             os.eventfd_read(self._arrived)
         self._items.show_instant()
 
+    def close(self) -> None:
+        """The socket, too: its context would wait for it."""
+        os.close(self._ended)
+        self._thread.join()
+
     def _receive(self) -> None:
-        while True:
-            try:
-                message = self._socket.recv()
-            except self._zmq.ZMQError:
-                return  # the scheduler ends
-            self._items.put(message)
+        poller = self._zmq.Poller()
+        poller.register(self._socket, self._zmq.POLLIN)
+        poller.register(self._end, self._zmq.POLLIN)
+        while self._end not in dict(poller.poll()):
+            self._items.put(self._socket.recv())
             os.eventfd_write(self._arrived, 1)
             self.on_arrival()
+        self._socket.close(linger=0)
 
 
 def in_one_order(messages: Iterable[bytes]) -> list[bytes]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import socket
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -10,16 +14,22 @@ from warpserve.patches.versions import require_attributes
 
 def sleep_when_idle(module: ModuleType) -> None:
     """``module``: sglang.srt.managers.scheduler. Raises RuntimeError where it lacks a symbol."""
-    require_attributes(module, ("Scheduler",))
+    require_attributes(module, ("Scheduler", "get_parallel"))
     scheduler_class = module.Scheduler
     require_attributes(scheduler_class, ("init_idle_sleeper", "maybe_sleep_on_idle", "on_idle"))
 
     def init_idle_sleeper(self: Any) -> None:
         inbox = self.ipc_channels.recv_from_tokenizer
+        parallel = module.get_parallel()
         if inbox is None:
             self.idle_sleeper = None
-        else:
+        elif not parallel.attn_dp_enabled:
             self.idle_sleeper = IdleSleeper(inbox, self.ipc_channels.recv_from_rpc)
+        elif parallel.tp_rank == 0:
+            wake = Wake(self.nccl_port).listen()
+            self.idle_sleeper = IdleSleeper(inbox, self.ipc_channels.recv_from_rpc, wake)
+        else:
+            self.idle_sleeper = Follower(inbox, Wake(self.nccl_port))
 
     scheduler_class.init_idle_sleeper = init_idle_sleeper
 
@@ -27,18 +37,63 @@ def sleep_when_idle(module: ModuleType) -> None:
 class IdleSleeper:
     """In place of SGLang's own (--sleep-on-idle), which wakes up once a second."""
 
-    def __init__(self, inbox: Any, rpc: Any) -> None:
-        """``rpc``: a zmq.Socket, where commands come from that are no requests."""
+    def __init__(self, inbox: Any, rpc: Any, wake: socket.socket | None = None) -> None:
+        """``rpc``: a zmq.Socket, where commands come from that are no requests; ``wake``: where
+        other ranks tell of theirs.
+        """
         import zmq
 
         self._inbox = inbox
+        self._wake = wake
         self._poller = zmq.Poller()
         self._poller.register(inbox.fileno(), zmq.POLLIN)
-        if rpc is not None:
-            self._poller.register(rpc, zmq.POLLIN)
+        for source in (rpc, wake):
+            if source is not None:
+                self._poller.register(source, zmq.POLLIN)
 
     def maybe_sleep(self) -> None:
         """Until something comes; returns when all of its instant is there."""
         if not self._inbox.has_any():
             self._poller.poll()
+        if self._wake is not None:
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    self._wake.recv(1)
         self._inbox.show_instant()
+
+
+class Follower:
+    """Of a data-parallel rank that takes its steps with the first one: that one sleeps for all, and
+    the others wait for what it broadcasts.
+    """
+
+    def __init__(self, inbox: Any, wake: Wake) -> None:
+        self._inbox = inbox
+        self._wake = wake
+        inbox.on_arrival = wake.send
+
+    def maybe_sleep(self) -> None:
+        if self._inbox.has_any():
+            self._wake.send()
+            self._inbox.show_instant()
+
+
+class Wake:
+    """How ranks of one engine wake its first."""
+
+    def __init__(self, engine: int) -> None:
+        """``engine``: a number that all of its ranks know, and no other engine has."""
+        session = ctypes.CDLL(None).ws_session_folder
+        session.restype = ctypes.c_char_p
+        self._path = str(Path(session().decode()) / f"wake-{engine}")
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+
+    def listen(self) -> socket.socket:
+        self._socket.bind(self._path)
+        return self._socket
+
+    def send(self) -> None:
+        """Nothing where it has not been heard yet, or where the first rank is not there yet."""
+        with contextlib.suppress(BlockingIOError, FileNotFoundError, ConnectionRefusedError):
+            self._socket.sendto(b"\0", self._path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from warpserve.patches.tokens import GIVEN_OUTPUT, TokenSource, given_token_ids, seed_of
@@ -16,13 +16,17 @@ class Tokens:
     def __init__(self, vocabulary_size: int) -> None:
         self._source = TokenSource(vocabulary_size)
 
-    def of(self, batch: Any) -> list[int]:
+    def of(self, batch: Any, allowed: Mapping[int, Sequence[int]]) -> list[int]:
         """The next token of each request, in the batch's order; also of those whose prompt is not
-        computed to its end, which the scheduler drops. ``batch``: a ScheduleBatch.
+        computed to its end, which the scheduler drops. ``batch``: a ScheduleBatch; ``allowed``: by
+        place in it, what grammars allow.
         """
-        lengths = batch.seq_lens_cpu.tolist()
+        places = enumerate(zip(batch.reqs, batch.seq_lens_cpu.tolist(), strict=True))
         return [
-            self.at(request, length) for request, length in zip(batch.reqs, lengths, strict=True)
+            self.one_of(request, allowed[place], length)
+            if place in allowed
+            else self.at(request, length)
+            for place, (request, length) in places
         ]
 
     def at(self, request: Any, position: int) -> int:
@@ -39,6 +43,15 @@ class Tokens:
         return self._source.one_of(allowed, seed, position)
 
 
+def vector_of(request: Any, size: int) -> Any:
+    """A unit vector that differs by prompt. ``request``: a Req."""
+    import torch
+
+    seed, _ = _known(request)
+    drawn = torch.Generator().manual_seed(seed)
+    return torch.nn.functional.normalize(torch.randn(size, generator=drawn), dim=0)
+
+
 def logged_as(request_id: str) -> str:
     """Of a request, in step logs."""
     return request_id
@@ -48,7 +61,7 @@ def _known(request: Any) -> tuple[int, list[int]]:
     """Seed and given output, found once for each request."""
     known: tuple[int, list[int]] | None = getattr(request, _KNOWN, None)
     if known is None:
-        parameters = request.sampling_params.custom_params or {}
+        parameters = getattr(request.sampling_params, "custom_params", None) or {}
         known = seed_of(request.origin_input_ids), given_token_ids(parameters.get(GIVEN_OUTPUT, ()))
         setattr(request, _KNOWN, known)
     return known

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
+from contextlib import closing
 from types import ModuleType
 from typing import Any
 
@@ -48,8 +50,9 @@ class Verified:
             from warpserve_autoload.torch_ops import control_memory
 
             self.require_all()
+            inbox = self_.ipc_channels.recv_from_tokenizer
             # Page indices live in tensors that grow with the KV cache.
-            with control_memory():
+            with control_memory(), contextlib.nullcontext() if inbox is None else closing(inbox):
                 return run(self_)
 
         module.Scheduler.run_event_loop = run_verified

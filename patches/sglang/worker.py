@@ -9,23 +9,31 @@ from typing import Any
 
 import torch
 from sglang.srt.layers.logits_processor import LogitsProcessorOutput
+from sglang.srt.layers.pooler import EmbeddingPoolerOutput
 from sglang.srt.managers.utils import GenerationBatchResult
+from sglang.srt.model_executor.forward_batch_info import PPProxyTensors
+from sglang.srt.runtime_context import get_lora, get_parallel, get_schedule
 
+from warpserve.patches.lock_step import LockStep
 from warpserve.patches.sglang.batches import loras_of, steps_of
 from warpserve.patches.sglang.control import on_device
 from warpserve.patches.sglang.deployment import deployment_of, name_of_this_worker
-from warpserve.patches.sglang.padding import Padding
-from warpserve.patches.sglang.requests import Tokens, logged_as
+from warpserve.patches.sglang.grammar import allowed_tokens
+from warpserve.patches.sglang.padding import Padded, Padding
+from warpserve.patches.sglang.pipeline import HiddenStates
+from warpserve.patches.sglang.requests import Tokens, logged_as, vector_of
 from warpserve.patches.sglang.support import require_supported
 from warpserve.patches.step_log import StepLog
 from warpserve.patches.steps import StepStream
 from warpserve.patches.versions import require_attributes
 from warpserve.patches.virtual_gpu import instant_of
 from warpserve.predictors.batch import Batch
+from warpserve.predictors.predictor import Prediction, Provenance
 from warpserve.predictors.spec import predictor_of_session
 
 _INPUTS_NS = 100_000
 """What a step's inputs, some kB, take at most on their way to the GPU: longer is another wait."""
+_NO_WORK = Prediction(0, Provenance.STATED)
 
 
 @dataclass
@@ -45,33 +53,78 @@ class VirtualSteps:
     """What takes the model runner's place in one worker."""
 
     def __init__(self, worker: Any) -> None:
-        """``worker``: a TpModelWorker."""
+        """``worker``: a TpModelWorker, whose graphs are made."""
+        parallel = get_parallel()
+        runner, model = worker.model_runner, worker.model_config
         self._device = worker.device
+        self._model = model
+        self._loras = runner.lora_manager
         self._predictor = worker.virtual_predictor
-        self._tokens = Tokens(worker.model_config.vocab_size)
-        self._padding = Padding(worker.model_runner)
+        self._tokens = Tokens(model.vocab_size)
+        self._padding = Padding(runner)
         self._stream = StepStream(
             StepLog.of_session(name_of_this_worker(), lambda: self._predictor.lookups)
         )
+        shares_experts = parallel.attn_dp_enabled and parallel.attn_dp_size > 1
+        self._lock_step = LockStep(parallel.tp_group.cpu_group if shares_experts else None)
+        self._is_alone = parallel.pp_size == 1 and not self._lock_step.is_shared
+        self._hands_on = None
+        if parallel.pp_rank < parallel.pp_size - 1:
+            most_tokens = max(get_schedule().max_prefill_tokens, model.context_len)
+            self._hands_on = HiddenStates(model, self._device, most_tokens)
         self._end: torch.cuda.Event | None = None
 
     def forward(self, batch: Any) -> VirtualResult:
         """``batch``: a ScheduleBatch."""
-        requests = steps_of(batch)
-        padded = self._padding.of(batch, sum(request.new_tokens for request in requests))
-        if requests:
-            step = Batch(requests, padded.tokens, loras_of(batch))
-            self._run(step, [logged_as(request.rid) for request in batch.reqs])
-        host_token_ids = torch.tensor(self._tokens.of(batch), dtype=torch.int64)
-        return VirtualResult(
+        padded = self._step(batch)
+        if self._hands_on is not None:
+            proxies = PPProxyTensors(self._hands_on.of(max(padded.tokens, 1)))
+            return VirtualResult(
+                pp_hidden_states_proxy_tensors=proxies, can_run_cuda_graph=padded.is_graph
+            )
+        result = VirtualResult(
             logits_output=LogitsProcessorOutput(next_token_logits=None),
-            next_token_ids=on_device(host_token_ids, self._device),
-            host_token_ids=host_token_ids,
             can_run_cuda_graph=padded.is_graph,
         )
 
+        def sample() -> VirtualResult:
+            allowed = allowed_tokens(batch, self._model.vocab_size)
+            result.host_token_ids = torch.tensor(self._tokens.of(batch, allowed), dtype=torch.int64)
+            result.next_token_ids = on_device(result.host_token_ids, self._device)
+            return result
+
+        if batch.has_grammar and batch.enable_overlap:
+            # What the grammars allow is known when the results of the batch before are.
+            result.delay_sample_func = sample
+            return result
+        return sample()
+
+    def embed(self, batch: Any) -> tuple[EmbeddingPoolerOutput, bool]:
+        """Of a model that answers with vectors. ``batch``: a ScheduleBatch."""
+        padded = self._step(batch)
+        size = getattr(self._model.hf_config, "num_labels", None) or self._model.hidden_size
+        if not self._model.hf_config.architectures[0].endswith("Classification"):
+            size = self._model.hidden_size
+        vectors = torch.stack([vector_of(request, size) for request in batch.reqs])
+        return EmbeddingPoolerOutput(on_device(vectors, self._device)), padded.is_graph
+
+    def _step(self, batch: Any) -> Padded:
+        requests = steps_of(batch)
+        if self._loras is not None and not get_lora().enable_lora_overlap_loading:
+            self._loras.fetch_new_loras({request.lora_id for request in batch.reqs})
+        padded = self._padding.of(batch, sum(request.new_tokens for request in requests))
+        if requests or self._lock_step.is_shared:
+            step = Batch(requests, padded.tokens, loras_of(batch))
+            self._run(step, [logged_as(request.rid) for request in batch.reqs])
+        return padded
+
     def _run(self, step: Batch, request_ids: list[str]) -> None:
-        self._stream.run(step, request_ids, self._predictor.predict(step), self._begun_ns())
+        predicted = self._predictor.predict(step) if step.requests else _NO_WORK
+        begun_ns = self._begun_ns() if self._is_alone else None
+        wait_ns, prediction = self._lock_step.agree(predicted)
+        if wait_ns > 0:
+            self._stream.wait(wait_ns)
+        self._stream.run(step, request_ids, prediction, begun_ns)
         self._end = torch.cuda.Event(enable_timing=True)
         self._end.record()
 
@@ -94,19 +147,25 @@ def patch_worker(module: ModuleType) -> None:
     """``module``: sglang.srt.managers.tp_worker. Raises RuntimeError where it lacks a symbol."""
     require_attributes(module, ("TpModelWorker",))
     worker_class = module.TpModelWorker
-    require_attributes(worker_class, ("_init_model_runner", "forward_batch_generation"))
+    replaced = ("_init_model_runner", "init_cuda_graphs", "forward_batch_generation")
+    require_attributes(worker_class, (*replaced, "forward_batch_embedding"))
     init_model_runner = worker_class._init_model_runner
+    init_cuda_graphs = worker_class.init_cuda_graphs
 
     def init_with_predictor(self: Any) -> None:
-        require_supported(self.server_args, self.model_config)
-        self.virtual_predictor = predictor_of_session(deployment_of(self))
+        if not self.is_draft_worker:
+            require_supported(self.server_args, self.model_config)
+            self.virtual_predictor = predictor_of_session(deployment_of(self))
         init_model_runner(self)
 
-    def forward_virtually(self: Any, batch: Any, *_arguments: Any, **_options: Any) -> Any:
-        steps = getattr(self, "virtual_steps", None)
-        if steps is None:
-            steps = self.virtual_steps = VirtualSteps(self)
-        return steps.forward(batch)
+    def init_steps(self: Any, *arguments: Any, **options: Any) -> None:
+        init_cuda_graphs(self, *arguments, **options)
+        if not self.is_draft_worker:
+            self.virtual_steps = VirtualSteps(self)
 
     worker_class._init_model_runner = init_with_predictor
-    worker_class.forward_batch_generation = forward_virtually
+    worker_class.init_cuda_graphs = init_steps
+    worker_class.forward_batch_generation = lambda self, batch, **_: self.virtual_steps.forward(
+        batch
+    )
+    worker_class.forward_batch_embedding = lambda self, batch: self.virtual_steps.embed(batch)

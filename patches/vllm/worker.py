@@ -10,7 +10,7 @@ from warpserve.patches.steps import StepStream
 from warpserve.patches.versions import require_attributes
 from warpserve.patches.vllm.deployment import deployment_of, name_of
 from warpserve.patches.vllm.kv_transfer import Transfers
-from warpserve.patches.vllm.lock_step import LockStep, dummy_batch
+from warpserve.patches.vllm.lock_step import PaddedLockStep, dummy_batch
 from warpserve.patches.vllm.logprobs import Logprobs
 from warpserve.patches.vllm.pipeline import PipelineStage
 from warpserve.patches.vllm.pooling import Pooling
@@ -40,7 +40,7 @@ class VirtualSteps:
             StepLog.of_session(name_of(worker), lambda: self._predictor.lookups)
         )
         self._stage = PipelineStage(worker)
-        self._lock_step = LockStep(config)
+        self._lock_step = PaddedLockStep(config)
         self._transfers = Transfers(worker)
         is_pooling = config.model_config.runner_type == "pooling"
         self._pooling = Pooling(config.model_config) if is_pooling else None

@@ -16,6 +16,12 @@ _DRIVER = CLIENTS / "engine_driver.py"
 
 Request = dict[str, Any]
 
+_PREFIXES = ("vllm:", "sglang:")
+_OF_PLACE = (
+    *("engine", "engine_type", "model_name", "is_streaming"),
+    *("dp_rank", "moe_ep_rank", "pp_rank", "tp_rank"),
+)
+
 
 @dataclass(frozen=True)
 class Answered:
@@ -25,7 +31,7 @@ class Answered:
     answers: list[list[dict[str, Any]]]
     """By burst, then by request: status, and text or times_ms and token_ids."""
     metrics: dict[str, float]
-    """The engine's own, by name, with labels other than engine and model, summed over engines."""
+    """The engine's own, by name, with labels other than of its place, summed over engines."""
     steps: list[list[dict[str, Any]]]
     """The step log, by process."""
     log: str
@@ -50,13 +56,34 @@ def serve(
     env: dict[str, str] | None = None,
 ) -> Answered:
     """``vllm serve MODEL FLAGS`` in a session of its own. ``options``: of `warpserve run`."""
+    engine = vllm_bin()
+    return serve_command(
+        warpserve,
+        folder,
+        [engine / "vllm", "serve", model, *flags],
+        bursts=bursts,
+        options=[f"--gpu={gpu}", f"--predictor={predictor}", *options],
+        env=env,
+    )
+
+
+def serve_command(
+    warpserve: Warpserve,
+    folder: Path,
+    command: Sequence[str | Path],
+    *,
+    bursts: Sequence[Sequence[Request]],
+    options: Sequence[str],
+    env: dict[str, str] | None = None,
+) -> Answered:
+    """A server of any engine, by the absolute path of a program in its environment."""
     folder.mkdir(parents=True, exist_ok=True)
     script, log, steps = folder / "bursts.json", folder / "engine.log", folder / "steps"
     script.write_text(json.dumps(bursts))
-    engine = vllm_bin()
+    python = Path(command[0]).parent / "python"
     outcome = warpserve.run(
-        [engine / "python", _DRIVER, script, log, engine / "vllm", "serve", model, *flags],
-        options=[f"--gpu={gpu}", f"--predictor={predictor}", f"--step-log={steps}", *options],
+        [python, _DRIVER, script, log, *command],
+        options=[f"--step-log={steps}", *options],
         env=env,
         limit_s=LIMIT_S,
     )
@@ -92,10 +119,10 @@ def prompt(number: int, tokens: int) -> list[int]:
 def _metrics(text: str) -> dict[str, float]:
     values: dict[str, float] = {}
     for line in text.splitlines():
-        if line.startswith("#") or not line.startswith("vllm:"):
+        if not line.startswith(_PREFIXES):
             continue
         labelled, _, value = line.rpartition(" ")
-        name = _without(labelled, ("engine", "model_name"))
+        name = _without(labelled, _OF_PLACE)
         values[name] = values.get(name, 0.0) + float(value)
     return values
 

@@ -1,0 +1,307 @@
+"""The real SGLang's features under its own flags, each shown by its metrics, log or step log."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.features import feature
+from tests.engine.served import Answered, completion, prompt
+from tests.engine.sessions import sessions
+from tests.engine.sglang_served import serve_sglang, sglang_python
+from tests.harness import Warpserve
+
+LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
+STEP_MS = 20.0
+
+
+def asked(prompt_tokens: list[int], max_tokens: int, rid: str, **more: Any) -> dict[str, Any]:
+    return completion(prompt_tokens, max_tokens, rid=rid, **more)
+
+
+def of(steps: list[dict[str, Any]], rid: str) -> list[list[Any]]:
+    """What a request computed, step by step: [new tokens, cached tokens, is prefill]."""
+    return [
+        row
+        for step in steps
+        for name, row in zip(step["request_ids"], step["requests"], strict=True)
+        if name == rid
+    ]
+
+
+@pytest.fixture(scope="module")
+def dense(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answered]:
+    """One server, asked for all that needs no flag of its own."""
+    shared = prompt(0, 3_000)
+    given = {"warpserve_output_token_ids": "700,5,12"}
+    bursts = [
+        [asked(prompt(1, 5_000), 3, "long")],
+        [asked(shared, 2, "first")],
+        [asked(shared, 2, "again")],
+        [asked(prompt(number, 50), 6, f"side-{number}") for number in (2, 3, 4)],
+        [asked(prompt(5, 10), 3, "given", custom_params=given)],
+        [
+            {
+                "path": "/v1/completions",
+                "body": {"prompt": "Well?", "regex": "(positive|negative)", "max_tokens": 16},
+            }
+        ],
+    ]
+    with sessions() as warpserve:
+        yield serve_sglang(
+            warpserve,
+            tmp_path_factory.mktemp("dense"),
+            LLAMA,
+            "--chunked-prefill-size=2048",
+            bursts=bursts,
+        )
+
+
+@feature("Chunked prefill", "--chunked-prefill-size 2048")
+def test_chunked_prefill(dense: Answered) -> None:
+    """A prompt of 5,000 tokens is computed in steps of 2,048, 2,048 and 904; its first token comes
+    with the third.
+    """
+    (steps,) = dense.steps
+    assert of(steps, "long")[:3] == [[2048, 0, True], [2048, 2048, True], [904, 4096, True]]
+    (answer,) = dense.answers[0]
+    assert answer["times_ms"][:3] == [3 * STEP_MS, 4 * STEP_MS, 5 * STEP_MS]
+
+
+@feature("Radix cache", "on by default")
+def test_radix_cache(dense: Answered) -> None:
+    """A prompt asked again computes its last token alone, and sglang:cached_tokens_total counts the
+    rest.
+    """
+    (steps,) = dense.steps
+    assert of(steps, "again")[0] == [1, 2_999, True]
+    cached = sum(v for k, v in dense.metrics.items() if k.startswith("sglang:cached_tokens_total"))
+    assert cached >= 2_999
+
+
+@feature("Overlap scheduling", "on by default")
+def test_overlap_scheduling(dense: Answered) -> None:
+    """A step begins at the very instant at which the one before ends, because it was scheduled
+    during that.
+    """
+    (steps,) = dense.steps
+    long = [step for step in steps if "long" in step["request_ids"]]
+    assert len(long) >= 5
+    for before, after in pairwise(long):
+        assert after["start_ns"] == before["end_ns"]
+
+
+@feature("CUDA graphs", "on by default")
+def test_padding_to_graphs(dense: Answered) -> None:
+    """Three requests decode in a step padded to the captured size of four; their 150 tokens were
+    computed in a prefill graph of 160; and the log says so.
+    """
+    (steps,) = dense.steps
+    decodes = [step for step in steps if [r[:1] for r in step["requests"]] == [[1]] * 3]
+    assert {step["padded_tokens"] for step in decodes} == {4}
+    (prefill,) = [s for s in steps if "side-2" in s["request_ids"] and s["requests"][0][2]]
+    assert prefill["padded_tokens"] == 160
+    assert "cuda graph: True" in dense.log
+
+
+@feature("Structured output", "regex, json_schema, response_format")
+def test_structured_output(dense: Answered) -> None:
+    """Of two allowed answers the text is one."""
+    (answer,) = dense.answers[5]
+    assert json.loads(answer["text"])["choices"][0]["text"] in ("positive", "negative")
+
+
+def test_tokens_are_those_that_the_workload_gives(dense: Answered) -> None:
+    (answer,) = dense.answers[4]
+    flat = [token for piece in answer["token_ids"] for token in piece or ()]
+    assert flat[-3:] == [700, 5, 12]
+
+
+@feature(
+    "Mixed chunks, priorities, retraction, --stream-interval",
+    "--enable-mixed-chunk --enable-priority-scheduling --stream-interval 5",
+)
+def test_pressure(warpserve: Warpserve, tmp_path: Path) -> None:
+    """With little KV cache requests are retracted (sglang:num_retracted_requests_total), compute
+    their outputs again, and all end; a chunk of a prompt and the tokens of those that decode share
+    a step; the more urgent of two waiting requests comes first; tokens are sent five at a time.
+    """
+    bursts = [
+        [asked(prompt(n, 400), 400, f"many-{n}") for n in range(6)],
+        [
+            asked(prompt(20, 1_500), 200, "occupies"),
+            {**asked(prompt(21, 1_200), 5, "late", priority=1), "delay_s": 0.1},
+            {**asked(prompt(22, 1_200), 5, "urgent", priority=9), "delay_s": 0.2},
+        ],
+    ]
+    served = serve_sglang(
+        warpserve,
+        tmp_path,
+        LLAMA,
+        "--enable-mixed-chunk",
+        "--enable-priority-scheduling",
+        "--stream-interval=5",
+        "--chunked-prefill-size=512",
+        "--max-total-tokens=2500",
+        "--schedule-conservativeness=0.05",
+        bursts=bursts,
+    )
+    assert served.metrics["sglang:num_retracted_requests_total"] >= 1
+    (steps,) = served.steps
+    again = [
+        row for n in range(6) for row in of(steps, f"many-{n}") if row[2] and row[1] + row[0] > 400
+    ]
+    assert again, "prompt and outputs together"
+    mixed = [s for s in steps if {row[2] for row in s["requests"]} == {True, False}]
+    assert mixed
+    for answer in served.answers[0]:
+        assert 400 / 5 <= len(answer["times_ms"]) < 400 / 5 + 10
+    _, late, urgent = served.answers[1]
+    assert urgent["times_ms"][0] + 100 < late["times_ms"][0]
+
+
+@feature("Tensor parallelism", "--tp 2")
+def test_tensor_parallelism(warpserve: Warpserve, tmp_path: Path) -> None:
+    """Both ranks take the same steps from the same instants to the same instants, and the KV cache
+    has more than twice the tokens.
+    """
+    bursts = [[asked(prompt(n, 40 * n + 10), 8, f"r-{n}") for n in range(6)]]
+    served = serve_sglang(warpserve, tmp_path, LLAMA, "--tp=2", gpu="h100-sxm:2", bursts=bursts)
+    one, two = served.steps
+    assert one == two
+    assert served.kv_cache_tokens > 2 * 400_000
+    assert all(
+        answer["times_ms"][:8] == [STEP_MS * n for n in range(1, 9)] for answer in served.answers[0]
+    )
+
+
+@feature("Pipeline parallelism", "--pp 2")
+def test_pipeline_parallelism(warpserve: Warpserve, tmp_path: Path) -> None:
+    """A token takes a step of each of two stages and NCCL's transfer between them; of a long
+    prompt, the second stage computes one chunk while the first computes the next.
+    """
+    served = serve_sglang(
+        warpserve,
+        tmp_path,
+        LLAMA,
+        "--pp=2",
+        "--chunked-prefill-size=2048",
+        gpu="h100-sxm:2",
+        bursts=[[asked(prompt(1, 100), 5, "alone")], [asked(prompt(2, 8_000), 1, "long")]],
+    )
+    (alone,), (long,) = served.answers
+    assert 2 * STEP_MS <= alone["times_ms"][0] < 2 * STEP_MS + 2
+    assert 5 * STEP_MS < long["times_ms"][0] < 6 * STEP_MS, "four chunks, not twice four steps"
+    assert len(served.steps) == 2
+
+
+@feature("Data-parallel replicas", "--dp 2")
+def test_replicas(warpserve: Warpserve, tmp_path: Path) -> None:
+    """The controller hands requests to each of two schedulers in turn, which compute them beside
+    each other.
+    """
+    bursts = [[asked(prompt(n, 100), 8, f"r-{n}") for n in range(6)]]
+    served = serve_sglang(warpserve, tmp_path, LLAMA, "--dp=2", gpu="h100-sxm:2", bursts=bursts)
+    shares = [
+        {name for s in steps for name in s["request_ids"] if name.startswith("r-")}
+        for steps in served.steps
+    ]
+    assert sorted(map(len, shares)) == [3, 3]
+    assert all(answer["times_ms"][0] == STEP_MS for answer in served.answers[0])
+
+
+@feature(
+    "Attention in data-parallel ranks, expert parallelism",
+    "--tp 2 --dp 2 --enable-dp-attention --ep 2",
+)
+def test_experts_work_in_lock_step(warpserve: Warpserve, tmp_path: Path) -> None:
+    """Two schedulers take each step together, from the same instant to the same instant, the one
+    without requests with an idle batch.
+    """
+    served = serve_sglang(
+        warpserve,
+        tmp_path,
+        "Qwen/Qwen3-30B-A3B",
+        "--tp=2", "--dp=2", "--enable-dp-attention", "--ep=2",
+        gpu="h100-sxm:2",
+        bursts=[
+            [asked(prompt(1, 100), 5, "alone")],
+            [asked(prompt(n, 60), 8, f"r-{n}") for n in range(3)],
+        ],
+    )  # fmt: skip
+    assert served.answers[0][0]["times_ms"][0] == STEP_MS
+    one, two = ([(s["start_ns"], s["end_ns"]) for s in steps] for steps in served.steps)
+    assert len(one) > 10
+    assert one == two
+    assert [step for steps in served.steps for step in steps if not step["request_ids"]]
+
+
+@feature("LoRA", "--enable-lora --lora-paths NAME=PATH")
+def test_lora(warpserve: Warpserve, tmp_path: Path) -> None:
+    """Requests name the adapter, and the batch counts it."""
+    adapter = _adapter(tmp_path / "adapter")
+    served = serve_sglang(
+        warpserve,
+        tmp_path,
+        LLAMA,
+        "--enable-lora",
+        f"--lora-paths=tuned={adapter}",
+        "--max-lora-rank=8",
+        bursts=[
+            [asked(prompt(1, 50), 4, "plain")],
+            [asked(prompt(2, 50), 4, "tuned", lora_path="tuned")],
+        ],
+    )
+    (steps,) = served.steps
+    loras = {name: step.get("loras", 0) for step in steps for name in step["request_ids"]}
+    assert (loras["plain"], loras["tuned"]) == (0, 1)
+    for (answer,) in served.answers:
+        assert answer["times_ms"][:4] == [STEP_MS * n for n in range(1, 5)]
+
+
+def _adapter(folder: Path) -> Path:
+    """A LoRA adapter of rank 8 for one projection of each layer."""
+    script = """
+import json, pathlib, sys, torch
+from safetensors.torch import save_file
+folder = pathlib.Path(sys.argv[1])
+folder.mkdir()
+config = {"peft_type": "LORA", "r": 8, "lora_alpha": 16, "target_modules": ["o_proj"],
+          "bias": "none", "task_type": "CAUSAL_LM"}
+(folder / "adapter_config.json").write_text(json.dumps(config))
+tensors = {}
+for layer in range(32):
+    name = f"base_model.model.model.layers.{layer}.self_attn.o_proj.lora_"
+    tensors |= {name + "A.weight": torch.zeros(8, 4096), name + "B.weight": torch.zeros(4096, 8)}
+save_file(tensors, folder / "adapter_model.safetensors")
+"""
+    subprocess.run([sglang_python(), "-c", script, folder], check=True)
+    return folder
+
+
+@feature("Sliding windows beside full attention", "openai/gpt-oss-20b")
+def test_sliding_window(warpserve: Warpserve, tmp_path: Path) -> None:
+    """SGLang sizes two pools, frees what lies outside of the window, and finds nothing leaked when
+    it is idle; a prompt asked again computes a small part of it.
+    """
+    again = prompt(1, 2_000)
+    served = serve_sglang(
+        warpserve,
+        tmp_path,
+        "openai/gpt-oss-20b",
+        bursts=[
+            [asked(again, 40, "first")],
+            [asked(again, 4, "again")],
+            [asked(prompt(n, 300), 30, f"r-{n}") for n in range(2, 6)],
+        ],
+    )
+    assert "leak" not in served.log
+    (steps,) = served.steps
+    assert of(steps, "again")[0][0] < 1_000
+    assert all(answer["status"] == 200 for burst in served.answers for answer in burst)
