@@ -2,7 +2,7 @@
 
 | symbol | how | why |
 |---|---|---|
-| ``ServerArgs.__post_init__`` | before, "dummy" in place of "auto" | no weights are needed |
+| ``ServerArgs.resolve_once`` | before, "dummy" in place of "auto" | no weights are needed |
 | ``load_jit`` | modules of no compiler | no kernel runs |
 | ``BaseRunner.warmup``, ``capture`` of graph runners | left out | likewise; padding stays |
 | ``ReqToTokenPool``, allocators | in control memory | their contents decide |
@@ -41,7 +41,7 @@ from warpserve.patches.sglang.verified import Verified
 from warpserve.patches.versions import require_version
 from warpserve.patches.virtual_gpu import is_virtual
 
-VERSIONS = ("0.5.14", "0.5.23")
+VERSIONS = ("0.5.23",)
 
 _CACHE = "sglang.srt.mem_cache"
 _COMPONENTS = "sglang.srt.managers.scheduler_components"

@@ -30,23 +30,22 @@ def name_of_this_worker() -> str:
 
 def deployment_of(worker: Any) -> Deployment:
     """``worker``: a TpModelWorker. Raises PredictorError in a session without GPUs."""
-    from sglang.srt.runtime_context import get_parallel
+    from sglang.srt.runtime_context import get_model, get_parallel
 
-    arguments, parallel = worker.server_args, get_parallel()
-    shares_experts = bool(arguments.enable_dp_attention)
-    data_parallel = arguments.dp_size if shares_experts else 1
-    kv_cache = str(arguments.kv_cache_dtype)
+    parallel = get_parallel()
+    data_parallel = parallel.attn_dp_size if parallel.attn_dp_enabled else 1
+    kv_cache = str(get_model().kv_cache_dtype)
     return Deployment(
         config=_description(worker.model_config),
         hardware=hardware_of_session(),
         engine="sglang",
         engine_version=version("sglang").partition("+")[0],
         # With attention in data-parallel ranks, tp_size counts all of them.
-        tensor_parallel=arguments.tp_size // data_parallel,
-        pipeline_parallel=arguments.pp_size,
+        tensor_parallel=parallel.tp_size // data_parallel,
+        pipeline_parallel=parallel.pp_size,
         pipeline_rank=parallel.pp_rank,
         data_parallel=data_parallel,
-        expert_parallel=arguments.ep_size > 1,
+        expert_parallel=parallel.ep_size > 1,
         weights=_weights(worker.model_config),
         kv_cache=_KV_CACHE.get(kv_cache, kv_cache),
     )

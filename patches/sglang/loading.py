@@ -14,13 +14,14 @@ def load_configurations(module: ModuleType) -> None:
     """``module``: sglang.srt.server_args. Raises RuntimeError where it lacks a symbol."""
     require_attributes(module, ("ServerArgs",))
     arguments_class = module.ServerArgs
-    require_attributes(arguments_class, ("__post_init__", "load_format"))
-    post_init = arguments_class.__post_init__
+    require_attributes(arguments_class, ("resolve_once", "load_format"))
+    resolve_once = arguments_class.resolve_once
 
-    def without_weights(self: Any, *arguments: Any, **options: Any) -> None:
+    def resolve_without_weights(self: Any) -> None:
         """What would be computed with weights is not: SGLang's own dummies have the right sizes."""
-        if SESSION_PREDICTOR in os.environ and self.load_format == "auto":
+        is_resolved = getattr(self, "_resolution_finished", False)
+        if SESSION_PREDICTOR in os.environ and self.load_format == "auto" and not is_resolved:
             self.load_format = "dummy"
-        post_init(self, *arguments, **options)
+        resolve_once(self)
 
-    arguments_class.__post_init__ = without_weights
+    arguments_class.resolve_once = resolve_without_weights
