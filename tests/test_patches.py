@@ -20,7 +20,7 @@ from warpserve.patches.step_log import StepLog
 from warpserve.patches.tokens import GIVEN_OUTPUT, TokenSource, fraction_of, seed_of
 from warpserve.patches.vllm.frontend import delay_requests
 from warpserve.patches.vllm.requests import Requests
-from warpserve.patches.vllm.speculation import Acceptance, AcceptanceError
+from warpserve.patches.speculation import Acceptance, AcceptanceError
 from warpserve.patches.vllm.support import require_supported
 from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.constant import Constant

@@ -17,6 +17,8 @@
 The worker is the seam that all versions share: the scheduler's batch goes in, tokens come out. All
 that decides about timing is before it: in the scheduler, the radix cache and the servers.
 
+What stands in for drafters is in speculation.py.
+
 Without virtual GPUs nothing of this is done.
 """
 
@@ -37,6 +39,7 @@ from warpserve.patches.sglang.data_parallel import block_controller
 from warpserve.patches.sglang.graphs import build_nothing, capture_nothing, warm_up_nothing
 from warpserve.patches.sglang.idle import sleep_when_idle
 from warpserve.patches.sglang.loading import load_configurations
+from warpserve.patches.sglang.speculation import draft_virtually, know_lengths
 from warpserve.patches.sglang.verified import Verified
 from warpserve.patches.versions import require_version
 from warpserve.patches.virtual_gpu import is_virtual
@@ -69,6 +72,8 @@ def install() -> None:
         ("sglang.srt.managers.tp_worker", _patch_worker),
     ):
         verified.after_import(name, patch)
+    after_import("sglang.srt.speculative.eagle_worker_v2", draft_virtually)
+    after_import("sglang.srt.managers.scheduler", know_lengths)
     after_import("sglang.srt.managers.scheduler", sleep_when_idle)
     after_import("sglang.srt.managers.scheduler", verified.before_event_loop)
 

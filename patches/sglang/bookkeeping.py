@@ -61,10 +61,37 @@ def keep_allocators(module: ModuleType) -> None:
 
 def write_with_torch(module: ModuleType) -> None:
     """``module``: sglang.srt.mem_cache.allocation. Raises RuntimeError where it lacks a symbol."""
-    require_attributes(module, ("support_triton", "get_last_loc", "get_last_loc_torch"))
-    vars(module).update(
-        support_triton=lambda _backend: False, get_last_loc=module.get_last_loc_torch
+    names = (
+        "support_triton",
+        "get_last_loc",
+        "get_last_loc_torch",
+        "assign_req_to_token_pool_func",
     )
+    require_attributes(module, names)
+    vars(module).update(
+        support_triton=lambda _backend: False,
+        get_last_loc=module.get_last_loc_torch,
+        assign_req_to_token_pool_func=_assign,
+    )
+
+
+def _assign(
+    req_pool_indices: Any,
+    req_to_token: Any,
+    start_offset: Any,
+    end_offset: Any,
+    out_cache_loc: Any,
+    batch_size: int,
+) -> None:
+    """As the kernel: to each request, from its start to its end, the next of the places."""
+    from warpserve.patches.sglang.control import on_host
+
+    rows, starts, ends = map(on_host, (req_pool_indices, start_offset, end_offset))
+    begin = 0
+    for row, start, end in list(zip(rows, starts, ends, strict=True))[:batch_size]:
+        places = out_cache_loc[begin : begin + end - start]
+        req_to_token[row, start:end] = places.to(req_to_token.dtype)
+        begin += end - start
 
 
 def page_with_torch(module: ModuleType) -> None:

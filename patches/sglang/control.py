@@ -5,7 +5,19 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+import numpy as np
 import torch
+
+
+def on_host(tensor: torch.Tensor) -> list[int]:
+    """Numbers of a one-dimensional tensor of the GPU's, without waiting for it."""
+    types = {torch.int32: ctypes.c_int32, torch.int64: ctypes.c_int64}
+    size = tensor.numel()
+    if size == 0:
+        return []
+    array = (types[tensor.dtype] * size).from_address(tensor.contiguous().data_ptr())
+    numbers: list[int] = np.ctypeslib.as_array(array).tolist()
+    return numbers
 
 
 def on_device(tensor: torch.Tensor, device: Any) -> torch.Tensor:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
-from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.deployment import Deployment, Drafter
 from warpserve.predictors.hardware import hardware_of_session
 
 _KV_CACHE = {
@@ -35,7 +36,7 @@ def deployment_of(worker: Any) -> Deployment:
     parallel = get_parallel()
     data_parallel = parallel.attn_dp_size if parallel.attn_dp_enabled else 1
     kv_cache = str(get_model().kv_cache_dtype)
-    return Deployment(
+    found = Deployment(
         config=_description(worker.model_config),
         hardware=hardware_of_session(),
         engine="sglang",
@@ -49,6 +50,28 @@ def deployment_of(worker: Any) -> Deployment:
         weights=_weights(worker.model_config),
         kv_cache=_KV_CACHE.get(kv_cache, kv_cache),
     )
+    return _with_drafter(found, worker.server_args)
+
+
+def _with_drafter(target: Deployment, arguments: Any) -> Deployment:
+    """``arguments``: ServerArgs."""
+    from sglang.srt.configs.model_config import ModelConfig
+    from sglang.srt.runtime_context import get_spec
+
+    speculative = get_spec()
+    if speculative.speculative_algorithm is None:
+        return target
+    model = ModelConfig.from_server_args(
+        arguments,
+        model_path=speculative.speculative_draft_model_path,
+        model_revision=speculative.speculative_draft_model_revision,
+        is_draft_model=True,
+    )
+    config = _description(model)
+    # EAGLE's heads may know part of the vocabulary only.
+    config["vocab_size"] = config.get("draft_vocab_size") or config["vocab_size"]
+    drafts = replace(target, config=config, weights=_weights(model))
+    return replace(target, drafter=Drafter(drafts, speculative.speculative_num_steps))
 
 
 def _weights(model: Any) -> str | None:

@@ -43,7 +43,8 @@ class Padding:
             return Padded(tokens, False)
         if graphs.disable_padding:
             return Padded(tokens, requests in graphs.capture_bs)
-        return Padded(graphs._pad_to_bucket(requests, graphs.capture_bs), True)
+        padded = graphs._pad_to_bucket(requests, graphs.capture_bs)
+        return Padded(padded * max(1, tokens // len(batch.reqs) if batch.reqs else 1), True)
 
     def _can_replay(self, batch: Any, tokens: int) -> bool:
         if batch.global_num_tokens is not None and not batch.can_run_dp_prefill_cuda_graph:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from warpserve.patches.speculation import Acceptance
 from warpserve.patches.tokens import GIVEN_OUTPUT, TokenSource, given_token_ids, seed_of
 
 _KNOWN = "_warpserve_tokens"
@@ -13,7 +14,8 @@ _KNOWN = "_warpserve_tokens"
 class Tokens:
     """What a worker samples."""
 
-    def __init__(self, vocabulary_size: int) -> None:
+    def __init__(self, vocabulary_size: int, acceptance: Acceptance) -> None:
+        self._acceptance = acceptance
         self._source = TokenSource(vocabulary_size)
 
     def of(self, batch: Any, allowed: Mapping[int, Sequence[int]]) -> list[int]:
@@ -28,6 +30,14 @@ class Tokens:
             else self.at(request, length)
             for place, (request, length) in places
         ]
+
+    def verified(self, request: Any, length: int, drafts: int) -> list[int]:
+        """The drafts that are accepted, and one more token. ``length``: of what the KV cache has,
+        all known tokens but the last.
+        """
+        seed, _ = _known(request)
+        accepted = self._acceptance.of(seed, length + 1, drafts)
+        return [self.at(request, length + 1 + i) for i in range(accepted + 1)]
 
     def at(self, request: Any, position: int) -> int:
         """The token behind ``position`` others. ``request``: a Req."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from warpserve.patches.sglang.speculation import ALGORITHMS
+
 
 def require_supported(arguments: Any, model: Any) -> None:
     """``arguments``: ServerArgs; ``model``: a ModelConfig.
@@ -15,10 +17,26 @@ def require_supported(arguments: Any, model: Any) -> None:
         raise NotImplementedError("warpserve cannot run SGLang with " + "; nor with ".join(found))
 
 
+def _has_data_parallel_attention(arguments: Any) -> bool:
+    return bool(arguments.enable_dp_attention) or (getattr(arguments, "attn_dp_size", 1) or 1) > 1
+
+
 REFUSALS = (
     (
-        lambda a, _: a.speculative_algorithm is not None,
-        "speculative decoding (--speculative-algorithm)",
+        lambda a, _: a.speculative_algorithm not in (None, *ALGORITHMS),
+        f"a --speculative-algorithm other than {', '.join(ALGORITHMS)}",
+    ),
+    (
+        lambda a, _: a.speculative_algorithm is not None and a.pp_size > 1,
+        "both speculative decoding and pipeline parallelism",
+    ),
+    (
+        lambda a, _: a.speculative_algorithm is not None and _has_data_parallel_attention(a),
+        "both speculative decoding and attention in data-parallel ranks",
+    ),
+    (
+        lambda a, _: bool(getattr(a, "enable_multi_layer_eagle", False)),
+        "drafts of several layers (--enable-multi-layer-eagle)",
     ),
     (lambda a, _: bool(a.enable_pdmux), "multiplexed prefill and decode (--enable-pdmux)"),
     (

@@ -12,7 +12,7 @@ from sglang.srt.layers.logits_processor import LogitsProcessorOutput
 from sglang.srt.layers.pooler import EmbeddingPoolerOutput
 from sglang.srt.managers.utils import GenerationBatchResult
 from sglang.srt.model_executor.forward_batch_info import PPProxyTensors
-from sglang.srt.runtime_context import get_lora, get_parallel, get_schedule
+from sglang.srt.runtime_context import get_lora, get_parallel, get_schedule, get_spec
 
 from warpserve.patches.lock_step import LockStep
 from warpserve.patches.sglang.batches import loras_of, steps_of
@@ -23,11 +23,12 @@ from warpserve.patches.sglang.padding import Padded, Padding
 from warpserve.patches.sglang.pipeline import HiddenStates
 from warpserve.patches.sglang.requests import Tokens, logged_as, vector_of
 from warpserve.patches.sglang.support import require_supported
+from warpserve.patches.speculation import Acceptance
 from warpserve.patches.step_log import StepLog
 from warpserve.patches.steps import StepStream
 from warpserve.patches.versions import require_attributes
 from warpserve.patches.virtual_gpu import instant_of
-from warpserve.predictors.batch import Batch
+from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.predictor import Prediction, Provenance
 from warpserve.predictors.spec import predictor_of_session
 
@@ -41,11 +42,14 @@ class VirtualResult(GenerationBatchResult):  # type: ignore[misc]
     """Tokens that the host knows, there when what is on the stream by now has ended."""
 
     host_token_ids: torch.Tensor | None = None
+    host_accept_lens: torch.Tensor | None = None
 
     def copy_to_cpu(self, *arguments: Any, **options: Any) -> None:
         """No copy is needed, and so it takes no time: that of a real one is part of the step."""
         if self.host_token_ids is not None:
             self.next_token_ids = self.host_token_ids
+        if self.host_accept_lens is not None:
+            self.accept_lens = self.host_accept_lens
         super().copy_to_cpu(*arguments, **options)
 
 
@@ -60,7 +64,8 @@ class VirtualSteps:
         self._model = model
         self._loras = runner.lora_manager
         self._predictor = worker.virtual_predictor
-        self._tokens = Tokens(model.vocab_size)
+        self._drafts = int(get_spec().speculative_num_steps or 0) if _drafts() else 0
+        self._tokens = Tokens(model.vocab_size, Acceptance.of_session(self._drafts))
         self._padding = Padding(runner)
         self._stream = StepStream(
             StepLog.of_session(name_of_this_worker(), lambda: self._predictor.lookups)
@@ -99,6 +104,33 @@ class VirtualSteps:
             return result
         return sample()
 
+    def verify(self, batch: Any, width: int) -> tuple[VirtualResult, torch.Tensor]:
+        """A step that verifies drafts, and the last token of each request. ``width``: tokens of a
+        request that it computes.
+        """
+        lengths = batch.seq_lens_cpu.tolist()
+        padded = self._step(batch, tuple(RequestStep(width, n, is_prefill=False) for n in lengths))
+        tokens = [
+            self._tokens.verified(request, length, self._drafts)
+            for request, length in zip(batch.reqs, lengths, strict=True)
+        ]
+        rows = [row + [0] * (width - len(row)) for row in tokens]
+        host_token_ids = torch.tensor(rows, dtype=torch.int64).flatten()
+        host_accept_lens = torch.tensor([len(row) for row in tokens], dtype=torch.int32)
+        accept_lens = on_device(host_accept_lens, self._device)
+        result = VirtualResult(
+            logits_output=LogitsProcessorOutput(next_token_logits=None),
+            next_token_ids=on_device(host_token_ids, self._device),
+            host_token_ids=host_token_ids,
+            accept_lens=accept_lens,
+            host_accept_lens=host_accept_lens,
+            new_seq_lens=batch.seq_lens + accept_lens,
+            speculative_num_draft_tokens=width,
+            can_run_cuda_graph=padded.is_graph,
+        )
+        bonus = torch.tensor([row[-1] for row in tokens], dtype=torch.int64)
+        return result, on_device(bonus, self._device)
+
     def embed(self, batch: Any) -> tuple[EmbeddingPoolerOutput, bool]:
         """Of a model that answers with vectors. ``batch``: a ScheduleBatch."""
         padded = self._step(batch)
@@ -108,8 +140,9 @@ class VirtualSteps:
         vectors = torch.stack([vector_of(request, size) for request in batch.reqs])
         return EmbeddingPoolerOutput(on_device(vectors, self._device)), padded.is_graph
 
-    def _step(self, batch: Any) -> Padded:
-        requests = steps_of(batch)
+    def _step(self, batch: Any, requests: tuple[RequestStep, ...] | None = None) -> Padded:
+        """``requests``: what the batch computes, where it does not say so itself."""
+        requests = steps_of(batch) if requests is None else requests
         if self._loras is not None and not get_lora().enable_lora_overlap_loading:
             self._loras.fetch_new_loras({request.lora_id for request in batch.reqs})
         padded = self._padding.of(batch, sum(request.new_tokens for request in requests))
@@ -141,6 +174,10 @@ class VirtualSteps:
             return None
         begun_ns = max(end_ns, time.monotonic_ns())
         return begun_ns if 0 <= ready_ns - begun_ns <= _INPUTS_NS else None
+
+
+def _drafts() -> bool:
+    return get_spec().speculative_algorithm is not None
 
 
 def patch_worker(module: ModuleType) -> None:

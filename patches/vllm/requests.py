@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from warpserve.patches.speculation import Acceptance
 from warpserve.patches.tokens import GIVEN_OUTPUT, TokenSource, given_token_ids, seed_of
 from warpserve.patches.vllm.grammar import allowed_tokens
 from warpserve.patches.vllm.padding import padded_tokens
-from warpserve.patches.vllm.speculation import Acceptance
 from warpserve.predictors.batch import Batch, RequestStep
 
 _ADDED_TO_ID = re.compile("-[0-9a-f]{8}$")

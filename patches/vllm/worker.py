@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from warpserve.patches.speculation import Acceptance
 from warpserve.patches.step_log import StepLog
 from warpserve.patches.steps import StepStream
 from warpserve.patches.versions import require_attributes
@@ -15,7 +16,6 @@ from warpserve.patches.vllm.logprobs import Logprobs
 from warpserve.patches.vllm.pipeline import PipelineStage
 from warpserve.patches.vllm.pooling import Pooling
 from warpserve.patches.vllm.requests import Requests, steps_of
-from warpserve.patches.vllm.speculation import Acceptance
 from warpserve.patches.vllm.steps import VirtualOutput
 from warpserve.patches.vllm.support import require_supported
 from warpserve.patches.vllm.warm_up import without_kernels
