@@ -1,4 +1,4 @@
-"""Speculative decoding: drafts that nobody computes, of which as many are accepted as the user says.
+"""Speculative decoding: drafts that nobody computes, accepted as often as the user says.
 
 | symbol | how | why |
 |---|---|---|
