@@ -60,7 +60,7 @@ def bench(
     max_concurrency: Annotated[int | None, typer.Option(help="requests under way [any]")] = None,
     num_requests: Annotated[int | None, typer.Option(help="[200]")] = None,
     client: Annotated[
-        str | None, typer.Option(help="stock (vllm bench serve) or own [stock where it can]")
+        str | None, typer.Option(help="stock (the engine's own) or own [stock where it can]")
     ] = None,
     fast: Annotated[
         bool | None,

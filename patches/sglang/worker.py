@@ -15,6 +15,7 @@ from sglang.srt.model_executor.forward_batch_info import PPProxyTensors
 from sglang.srt.runtime_context import get_lora, get_parallel, get_schedule, get_spec
 
 from warpserve.patches.lock_step import LockStep
+from warpserve.patches.sglang import logprobs
 from warpserve.patches.sglang.batches import loras_of, steps_of
 from warpserve.patches.sglang.control import on_device
 from warpserve.patches.sglang.deployment import deployment_of, name_of_this_worker
@@ -94,7 +95,10 @@ class VirtualSteps:
 
         def sample() -> VirtualResult:
             allowed = allowed_tokens(batch, self._model.vocab_size)
-            result.host_token_ids = torch.tensor(self._tokens.of(batch, allowed), dtype=torch.int64)
+            tokens = self._tokens.of(batch, allowed)
+            result.host_token_ids = torch.tensor(tokens, dtype=torch.int64)
+            if batch.return_logprob:
+                logprobs.fill(result.logits_output, batch, tokens, self._model.vocab_size)
             result.next_token_ids = on_device(result.host_token_ids, self._device)
             return result
 

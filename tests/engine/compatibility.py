@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.engine import outcomes, test_features, test_reports
+from tests.engine import outcomes, test_features, test_reports, test_sglang_features
 from tests.engine.features import FEATURES, Feature
 from tests.engine.outcomes import Cell, Outcome
+from warpserve.patches.sglang import VERSIONS as SGLANG_VERSIONS
+from warpserve.patches.sglang.support import REFUSALS as SGLANG_REFUSALS
 from warpserve.patches.vllm import VERSIONS
 from warpserve.patches.vllm.support import REFUSALS
 
@@ -26,12 +28,13 @@ def document() -> str:
     """The page, from what the tests of the engine mark, what `make matrix` has kept, and what the
     patches refuse.
     """
-    assert FEATURES, (test_features.__name__, test_reports.__name__)
+    assert FEATURES, (test_features.__name__, test_reports.__name__, test_sglang_features.__name__)
+    of_vllm = [row for row in FEATURES if not _is_of_sglang(row)]
     cells = outcomes.read()
     lines = [_HEAD, "| feature | flags | what its test shows | on |", "|---|---|---|---|"]
     lines += [
         f"| {row.name} | `{row.flags}` | {row.evidence} | {_versions(row, cells)} |"
-        for row in FEATURES
+        for row in of_vllm
     ]
     lines += ["", "## Refused at start", ""]
     lines += [f"- {what}" for _, what in REFUSALS]
@@ -40,7 +43,26 @@ def document() -> str:
     lines += [
         f"| `{module}.py` | {' | '.join(shares)} |" for module, shares in outcomes.by_module(cells)
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", *_sglang()]) + "\n"
+
+
+def _sglang() -> list[str]:
+    lines = [_SGLANG_HEAD, "| feature | flags | what its test shows |", "|---|---|---|"]
+    lines += [
+        f"| {row.name} | `{row.flags}` | {row.evidence} |" for row in FEATURES if _is_of_sglang(row)
+    ]
+    return [*lines, "", "## Refused at start", "", *(f"- {what}" for _, what in SGLANG_REFUSALS)]
+
+
+def _is_of_sglang(row: Feature) -> bool:
+    return row.test.startswith("test_sglang")
+
+
+_SGLANG_HEAD = f"""# What works of SGLang
+
+`make test` runs each of these on the real SGLang {", ".join(SGLANG_VERSIONS)}. Another version is
+refused, unless `WARPSERVE_INSIST=1` is set.
+"""
 
 
 _MATRIX = """\

@@ -52,6 +52,18 @@ def dense(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answered]:
                 "body": {"prompt": "Well?", "regex": "(positive|negative)", "max_tokens": 16},
             }
         ],
+        [
+            {
+                "path": "/generate",
+                "body": {
+                    "input_ids": prompt(6, 20),
+                    "sampling_params": {"max_new_tokens": 3, "ignore_eos": True},
+                    "return_logprob": True,
+                    "logprob_start_len": 0,
+                    "top_logprobs_num": 2,
+                },
+            }
+        ],
     ]
     with sessions() as warpserve:
         yield serve_sglang(
@@ -121,6 +133,16 @@ def test_tokens_are_those_that_the_workload_gives(dense: Answered) -> None:
     (answer,) = dense.answers[4]
     flat = [token for piece in answer["token_ids"] for token in piece or ()]
     assert flat[-3:] == [700, 5, 12]
+
+
+@feature("Log probabilities", "return_logprob, logprobs")
+def test_logprobs(dense: Answered) -> None:
+    """Each token of prompt and answer has one, and as many beside it as were asked for."""
+    (answer,) = dense.answers[6]
+    meta = json.loads(answer["text"])["meta_info"]
+    assert len(meta["output_token_logprobs"]) == 3
+    assert len(meta["input_token_logprobs"]) == 20
+    assert [len(top) for top in meta["output_top_logprobs"]] == [2, 2, 2]
 
 
 @feature(
