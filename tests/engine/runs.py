@@ -14,6 +14,7 @@ from warpserve.bench.kv_cache import kv_tokens
 from warpserve.bench.results import RequestResult
 from warpserve.bench.run_folder import RunFolder
 from warpserve.bench.steps import REQUEST_PREFIX
+from warpserve.patches.engines import EngineRequirement
 
 
 @dataclass(frozen=True)
@@ -59,18 +60,19 @@ class Run:
         return ends_ns
 
 
-def bench_command(out: Path, *options: str) -> list[str]:
+def bench_command(out: Path, *options: str, engine: EngineRequirement = ENGINE) -> list[str]:
     """``warpserve bench`` with Llama-3.1-8B on an H100, and further options."""
     return [
         sys.executable, "-m", "warpserve", "bench",
-        "--engine", str(ENGINE), "--model", "llama-3.1-8b", "--gpu", "h100-sxm:1",
+        "--engine", str(engine), "--model", "llama-3.1-8b", "--gpu", "h100-sxm:1",
         "--out", str(out), *options,
     ]  # fmt: skip
 
 
-def bench(out: Path, *options: str) -> Run:
+def bench(out: Path, *options: str, engine: EngineRequirement = ENGINE) -> Run:
     """Runs that to its end, which must be a good one."""
-    finished = subprocess.run(bench_command(out, *options), capture_output=True, text=True)
+    command = bench_command(out, *options, engine=engine)
+    finished = subprocess.run(command, capture_output=True, text=True)
     if finished.returncode != 0:
         logs = [log.read_text(errors="replace")[-3_000:] for log in out.glob("*.log")]
         raise AssertionError("\n".join([finished.stdout, finished.stderr, *logs]))

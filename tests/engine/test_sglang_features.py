@@ -327,3 +327,89 @@ def test_sliding_window(warpserve: Warpserve, tmp_path: Path) -> None:
     (steps,) = served.steps
     assert of(steps, "again")[0][0] < 1_000
     assert all(answer["status"] == 200 for burst in served.answers for answer in burst)
+
+
+@feature("MLA", "the model's own")
+def test_mla(warpserve: Warpserve, tmp_path: Path) -> None:
+    """Keys and values of a token take 576 numbers a layer."""
+    served = serve_sglang(
+        warpserve,
+        tmp_path,
+        _deepseek(tmp_path / "model"),
+        f"--tokenizer-path={LLAMA}",
+        bursts=[[asked(prompt(1, 100), 4, "one")]],
+    )
+    assert served.answers[0][0]["times_ms"][:4] == [STEP_MS * n for n in range(1, 5)]
+    gb = served.metrics["sglang:kv_cache_memory_usage_gb"]
+    assert gb * 2**30 / served.kv_cache_tokens == pytest.approx(27 * 576 * 2, rel=0.02)
+
+
+def _deepseek(folder: Path) -> Path:
+    """The configuration of DeepSeek-V2-Lite."""
+    folder.mkdir()
+    config = {
+        "architectures": ["DeepseekV2ForCausalLM"],
+        "model_type": "deepseek_v2",
+        "hidden_size": 2048,
+        "intermediate_size": 10944,
+        "moe_intermediate_size": 1408,
+        "num_hidden_layers": 27,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 16,
+        "n_routed_experts": 64,
+        "n_shared_experts": 2,
+        "num_experts_per_tok": 6,
+        "first_k_dense_replace": 1,
+        "moe_layer_freq": 1,
+        "norm_topk_prob": False,
+        "scoring_func": "softmax",
+        "topk_method": "greedy",
+        "n_group": 1,
+        "topk_group": 1,
+        "routed_scaling_factor": 1.0,
+        "kv_lora_rank": 512,
+        "q_lora_rank": None,
+        "qk_nope_head_dim": 128,
+        "qk_rope_head_dim": 64,
+        "v_head_dim": 128,
+        "hidden_act": "silu",
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 10000,
+        "max_position_embeddings": 8192,
+        "vocab_size": 102400,
+        "tie_word_embeddings": False,
+        "attention_bias": False,
+        "torch_dtype": "bfloat16",
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+@feature(
+    "Speculative decoding: draft model",
+    "--speculative-algorithm STANDALONE, with --acceptance of warpserve",
+)
+def test_speculative_decoding(warpserve: Warpserve, tmp_path: Path) -> None:
+    """Each step gives as many tokens as the user's rates add up to, and one more
+    (sglang:spec_verify_calls and the step log); the drafter is loaded.
+    """
+    served = serve_sglang(
+        warpserve,
+        tmp_path,
+        LLAMA,
+        "--speculative-algorithm=STANDALONE",
+        f"--speculative-draft-model-path={LLAMA}",
+        "--speculative-num-steps=3",
+        "--speculative-eagle-topk=1",
+        "--speculative-num-draft-tokens=4",
+        "--mem-fraction-static=0.8",
+        bursts=[[asked(prompt(n, 100), 200, f"r-{n}") for n in range(16)]],
+        options=["--acceptance=0.8,0.6,0.4"],
+    )
+    (steps,) = served.steps
+    verified = [row for n in range(16) for row in of(steps, f"r-{n}") if not row[2]]
+    assert {row[0] for row in verified} == {4}
+    # A step that was launched before the last result was known is one too many.
+    assert 16 * 199 / (len(verified) - 16) == pytest.approx(2.8, abs=0.15)
+    for answer in served.answers[0]:
+        assert sum(len(piece or ()) for piece in answer["token_ids"]) == 200
