@@ -148,10 +148,8 @@ class RunConfig(EngineConfig):
         """A flag under which a token does not come when a worker's step ends."""
         names = (
             "--stream-interval",
-            "--speculative-config",
-            "-sc",
-            "--pipeline-parallel-size",
-            "-pp",
+            *("--speculative-config", "-sc", "--speculative-algorithm"),
+            *("--pipeline-parallel-size", "-pp", "--pp-size", "--pp"),
         )
         return next((name for name in names if self.flag(name) is not None), None)
 
