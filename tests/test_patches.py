@@ -16,11 +16,11 @@ import pytest
 
 from warpserve.patches import versions
 from warpserve.patches.imported import after_import
+from warpserve.patches.speculation import Acceptance, AcceptanceError
 from warpserve.patches.step_log import StepLog
 from warpserve.patches.tokens import GIVEN_OUTPUT, TokenSource, fraction_of, seed_of
 from warpserve.patches.vllm.frontend import delay_requests
 from warpserve.patches.vllm.requests import Requests
-from warpserve.patches.speculation import Acceptance, AcceptanceError
 from warpserve.patches.vllm.support import require_supported
 from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.constant import Constant
