@@ -28,9 +28,11 @@ from warpserve.predictors.predictor import (
     Provenance,
 )
 from warpserve.predictors.sampling import Sampling
+from warpserve.predictors.skewed import Skewed
 
 _CACHED_SIZES = 8192
 _TILES = "tiles of single rows, beside prefills"
+_ALONE = "its thread blocks, when the others are done"
 
 Prefill = tuple[int, int]
 """New and cached tokens of one request."""
@@ -60,11 +62,14 @@ class StepCosts(Protocol):
 
 
 class Composed:
-    """The predictor of any StepCosts. ``sampling``: None where it is to be left out."""
+    """The predictor of any StepCosts. ``sampling``, ``skewed``: None where to be left out."""
 
-    def __init__(self, costs: StepCosts, sampling: Sampling | None = None) -> None:
+    def __init__(
+        self, costs: StepCosts, sampling: Sampling | None = None, skewed: Skewed | None = None
+    ) -> None:
         self._costs = costs
         self._sampling = sampling
+        self._skewed = skewed
         self._fixed_ns = lru_cache(_CACHED_SIZES)(self._compute_fixed_ns)
 
     def predict(self, batch: Batch) -> Prediction:
@@ -75,7 +80,10 @@ class Composed:
             duration_ns += _total_ns(costs.prefill_attention(prefills))
         if contexts:
             alone_ns = _total_ns(costs.decode_attention(contexts))
-            duration_ns += max(alone_ns, costs.tile_ns * sum(contexts)) if prefills else alone_ns
+            if prefills:
+                duration_ns += max(alone_ns, costs.tile_ns * sum(contexts))
+            else:
+                duration_ns += alone_ns + self._skew_ns(batch, contexts)
         if not (math.isfinite(duration_ns) and duration_ns > 0):
             raise PredictorError(f"{duration_ns} ns came out for {batch}")
         objection = costs.outside(batch.padded_tokens, prefills, contexts)
@@ -94,6 +102,8 @@ class Composed:
             tiles = OperatorTime("decode attention", costs.tile_ns * sum(contexts), _TILES)
             are_longer = prefills and tiles.duration_ns > _total_ns(alone)
             rows += [tiles] if are_longer else alone
+            skew_ns = 0.0 if prefills else self._skew_ns(batch, contexts)
+            rows += [OperatorTime("longest context", skew_ns, _ALONE)] if skew_ns else []
         return rows + self._of_requests(len(batch.requests))
 
     @property
@@ -105,6 +115,13 @@ class Composed:
     def _compute_fixed_ns(self, tokens: int, requests: int, has_prefill: bool) -> float:
         of_tokens = self._costs.tokens(tokens, has_prefill=has_prefill)
         return _total_ns(of_tokens) + _total_ns(self._of_requests(requests))
+
+    def _skew_ns(self, batch: Batch, contexts: Sequence[int]) -> float:
+        """0 with drafts: then other thread blocks do the work."""
+        have_drafts = batch.new_tokens > len(contexts)
+        if self._skewed is None or have_drafts:
+            return 0.0
+        return self._skewed.extra_ns(contexts, batch.padded_tokens)
 
     def _of_requests(self, requests: int) -> list[OperatorTime]:
         sampling = [] if self._sampling is None else self._sampling.rows(requests)

@@ -21,6 +21,7 @@ def hardware_of(spec: str) -> Hardware:
     return Hardware(
         kind=gpu.kind,
         compute_capability=gpu.compute_capability,
+        multiprocessors=gpu.sm_count,
         flops=_flops(gpu),
         memory_bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s,
         nvlink_bandwidth_bytes_per_s=gpu.nvlink_bandwidth_bytes_per_s if has_nvlink else 0.0,

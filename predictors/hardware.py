@@ -24,6 +24,7 @@ class Hardware:
     """Its name in the catalogue."""
     compute_capability: str
     """``9.0``, say."""
+    multiprocessors: int
     flops: dict[str, float]
     memory_bandwidth_bytes_per_s: float
     nvlink_bandwidth_bytes_per_s: float

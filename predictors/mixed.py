@@ -19,6 +19,8 @@ _EFFICIENCY = 0.5
 """Of the peak, in such tiles: what fits those kernels best, of the tenths."""
 _OTHER_KERNELS = ("9.", "10.")
 """Compute capabilities of Hopper, of B200 and B300 and those of their superchips."""
+_CACHE_BYTES = 2
+"""FlashAttention 2 reads keys and values in 16 bits only."""
 
 
 def tile_ns(deployment: Deployment, shape: ModelShape) -> float:
@@ -28,7 +30,7 @@ def tile_ns(deployment: Deployment, shape: ModelShape) -> float:
     hardware, attention = deployment.hardware, shape.attention
     if hardware.compute_capability.startswith(_OTHER_KERNELS):
         return 0.0
-    if not isinstance(attention, GroupedAttention):
+    if not isinstance(attention, GroupedAttention) or deployment.kv_cache_bytes != _CACHE_BYTES:
         return 0.0
     heads = max(1, attention.heads // deployment.tensor_parallel)
     # Layers with a window look at few tokens of a long context: they are left out.

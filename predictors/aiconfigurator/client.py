@@ -13,6 +13,7 @@ from warpserve.predictors.composed import Composed
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.predictor import PredictorError
 from warpserve.predictors.sampling import Sampling
+from warpserve.predictors.skewed import Skewed
 
 _PYTHON = "WARPSERVE_PYTHON"
 _OF_THE_ENGINE = ("PYTHONHOME", "PYTHONPATH")
@@ -29,7 +30,7 @@ def aiconfigurator(deployment: Deployment) -> Composed:
     table = StepTable.from_json(_table_text(replace(deployment, drafter=None)))
     for note in table.notes:
         logging.getLogger(__name__).warning("warpserve: aiconfigurator: %s", note)
-    return Composed(TableCosts(table), Sampling(deployment))
+    return Composed(TableCosts(table), Sampling(deployment), Skewed(deployment))
 
 
 def _table_text(deployment: Deployment) -> str:

@@ -85,6 +85,7 @@ _TOKENS = sorted(
 )
 _REQUESTS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024]
 _CONTEXT = _geometric(1, 2**20)
+_COLD_REQUESTS = 64
 _PREFILL_REQUESTS = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 _NEW = _geometric(1, 2**17)
 _CACHED = [0, *_geometric(16, 2**20)]
@@ -157,6 +158,7 @@ def _table_of(model: _Model, deployment: Deployment, tables: str) -> StepTable:
         decode_operators=decode_operators,
         requests=_REQUESTS,
         logits=model.logits(),
+        cold_token_ns=_cold_token_ns(model, limits_of(deployment)),
         decode_context=_CONTEXT,
         decode_attention=decode_attention,
         prefill_requests=_PREFILL_REQUESTS,
@@ -164,6 +166,16 @@ def _table_of(model: _Model, deployment: Deployment, tables: str) -> StepTable:
         prefill_cached=_CACHED,
         prefill_attention=prefill_attention,
     )
+
+
+def _cold_token_ns(model: _Model, limits: Limits) -> float:
+    """From the largest batches that were measured, of gigabytes of keys and values."""
+    longer = min(limits.context, limits.contexts_total // _COLD_REQUESTS)
+    shorter = longer // 2
+    more_ns = model.decode_attention_ns(_COLD_REQUESTS, longer) - model.decode_attention_ns(
+        _COLD_REQUESTS, shorter
+    )
+    return more_ns / (_COLD_REQUESTS * (longer - shorter))
 
 
 class _Model:

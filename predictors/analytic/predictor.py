@@ -13,6 +13,7 @@ from warpserve.predictors.mixed import tile_ns
 from warpserve.predictors.model_shape import Experts, GroupedAttention, ModelShape, model_shape
 from warpserve.predictors.predictor import OperatorTime, PredictorError, Provenance
 from warpserve.predictors.sampling import Sampling
+from warpserve.predictors.skewed import Skewed
 from warpserve.predictors.weights import weights_of
 
 _ROOFLINE = "roofline"
@@ -23,7 +24,7 @@ _ACTIVATION_BYTES = 2
 def analytic(deployment: Deployment) -> Composed:
     """Raises PredictorError for a model or a layout that is not understood, naming the field."""
     costs = AnalyticCosts(deployment, model_shape(deployment.config))
-    return Composed(costs, Sampling(deployment))
+    return Composed(costs, Sampling(deployment), Skewed(deployment))
 
 
 class AnalyticCosts:
