@@ -23,6 +23,7 @@ def hardware_of(spec: str) -> Hardware:
         compute_capability=gpu.compute_capability,
         multiprocessors=gpu.sm_count,
         flops=_flops(gpu),
+        sums_at_half_rate=gpu.brand == "geforce",
         memory_bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s,
         nvlink_bandwidth_bytes_per_s=gpu.nvlink_bandwidth_bytes_per_s if has_nvlink else 0.0,
         has_nvswitch=described.devices[0].on_nvswitch,

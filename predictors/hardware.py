@@ -26,6 +26,8 @@ class Hardware:
     """``9.0``, say."""
     multiprocessors: int
     flops: dict[str, float]
+    sums_at_half_rate: bool
+    """GeForce: adding up in 32 bits, of which ``flops`` tell, takes the units twice as long."""
     memory_bandwidth_bytes_per_s: float
     nvlink_bandwidth_bytes_per_s: float
     """Of all links of one GPU together; 0 without."""

@@ -23,14 +23,17 @@ _CACHE_BYTES = 2
 """FlashAttention 2 reads keys and values in 16 bits only."""
 
 
+def has_flash_attention_2(deployment: Deployment) -> bool:
+    is_other = deployment.hardware.compute_capability.startswith(_OTHER_KERNELS)
+    return not is_other and deployment.kv_cache_bytes == _CACHE_BYTES
+
+
 def tile_ns(deployment: Deployment, shape: ModelShape) -> float:
     """Of one token of a decode's context beside prefills, in all layers; 0 where it costs no more
     than alone.
     """
     hardware, attention = deployment.hardware, shape.attention
-    if hardware.compute_capability.startswith(_OTHER_KERNELS):
-        return 0.0
-    if not isinstance(attention, GroupedAttention) or deployment.kv_cache_bytes != _CACHE_BYTES:
+    if not isinstance(attention, GroupedAttention) or not has_flash_attention_2(deployment):
         return 0.0
     heads = max(1, attention.heads // deployment.tensor_parallel)
     # Layers with a window look at few tokens of a long context: they are left out.

@@ -4,11 +4,12 @@ FlashAttention 2 gives a decode's heads of keys and values a thread block each, 
 among more blocks only where there would be fewer blocks than 0.8 times twice the multiprocessors
 (num_splits_heuristic in vLLM's flash-attention, csrc/flash_attn/flash_api.cpp). Blocks start head
 by head, so each request's last head is among the last to start. When as much as the mean context is
-done there, blocks of longer contexts go on alone: no faster than one multiprocessor computes its
-tiles of 64 rows (`mixed`), however much bandwidth is free.
+done there, blocks of longer contexts go on alone, however much bandwidth is free: one loads a tile
+of keys, then one of values, and waits for each.
 
-In vLLM 0.19 on an RTX PRO 6000, decodes of 128 ShareGPT requests took 0.7 ms longer when a context
-of 4,000 tokens joined ones of up to 2,950 (tests/data/llmservingsim/bench); this says 0.9 ms.
+How fast that is was found in vLLM 0.19's steps of decodes alone, between times with and without a
+context of 4,000 tokens among others (tests/data/llmservingsim/bench): 2.2 to 2.7 us for 128 tokens
+on an RTX PRO 6000, 2.4 us on an RTX 4090.
 """
 
 from __future__ import annotations
@@ -16,26 +17,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warpserve.predictors.deployment import Deployment
-from warpserve.predictors.mixed import tile_ns
+from warpserve.predictors.mixed import has_flash_attention_2
 from warpserve.predictors.model_shape import GroupedAttention, model_shape
 
 _SPLIT_BELOW = 0.8 * 2
 """Thread blocks for each multiprocessor."""
+_BLOCK_BYTES_PER_S = 27e9
+"""What one thread block reads by itself: 64 KB, 128 tokens of one head, in 2.4 us."""
 
 
 class Skewed:
     def __init__(self, deployment: Deployment) -> None:
         shape = model_shape(deployment.config)
+        attention = shape.attention
         self._token_ns = 0.0
         """Of one token of context, in one thread block, in all layers."""
         self._unsplit_from = 0.0
         """Requests, with those that fill up a CUDA graph."""
-        if isinstance(shape.attention, GroupedAttention):
-            ranks, multiprocessors = deployment.tensor_parallel, deployment.hardware.multiprocessors
-            heads = max(1, shape.attention.heads // ranks)
-            kv_heads = max(1, shape.attention.kv_heads // ranks)
-            self._token_ns = tile_ns(deployment, shape) * multiprocessors / heads
-            self._unsplit_from = _SPLIT_BELOW * multiprocessors / kv_heads
+        if isinstance(attention, GroupedAttention) and has_flash_attention_2(deployment):
+            kv_heads = max(1, attention.kv_heads // deployment.tensor_parallel)
+            self._unsplit_from = _SPLIT_BELOW * deployment.hardware.multiprocessors / kv_heads
+            # Layers with a window look at few tokens of a long context: they are left out.
+            full_share = 1 - shape.sliding_layers / shape.layers
+            layers = deployment.stage_layers(shape.layers) * full_share
+            token_bytes = 2 * attention.head_width * deployment.kv_cache_bytes
+            self._token_ns = layers * token_bytes / _BLOCK_BYTES_PER_S * 1e9
 
     def extra_ns(self, contexts: Sequence[int], padded_requests: int) -> float:
         """Of a step of decodes alone, one token each, over decodes that are all like their mean."""

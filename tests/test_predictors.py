@@ -303,6 +303,16 @@ def test_what_vllm_calls_it(said: dict[str, Any], understood: dict[str, Any]) ->
 
 
 @pytest.mark.usefixtures("in_session")
+def test_vllms_own_name_for_a_models_quantisation_is_understood() -> None:
+    quantised = {"quantization_config": {"quant_method": "gpt_oss_mxfp4"}}
+    config = FakeConfig(MODELS["gpt-oss-120b"] | quantised)
+    said = vllm_config(hf_config=config, hf_text_config=config, quantization="gpt_oss_mxfp4")
+    found = vllm_deployment.deployment_of(said, 0)
+    assert found.config["quantization_config"]["quant_method"] == "mxfp4"
+    assert found.weights is None
+
+
+@pytest.mark.usefixtures("in_session")
 def test_the_checkpoints_own_quantisation_goes_before_its_name() -> None:
     config = FakeConfig(MODELS["qwen3-8b"] | {"quantization_config": {"quant_method": "fp8"}})
     said = vllm_config(
@@ -583,6 +593,42 @@ def test_decodes_beside_prefills_lose_their_tiles(gpu: str, model: str, is_longe
 
     ratio = decode_attention_ns(*steps, chunk) / decode_attention_ns(*steps)
     assert 1.3 < ratio < 4 if is_longer else ratio == 1
+
+
+@pytest.mark.parametrize(
+    ("gpu", "changes", "requests", "is_longer"),
+    [
+        ("rtx-pro-6000", {}, 64, True),
+        ("rtx-pro-6000", {}, 32, False),  # few enough to divide their contexts
+        ("rtx-pro-6000", {"tensor_parallel": 4}, 64, False),
+        ("rtx-pro-6000", {"kv_cache": "fp8"}, 64, False),
+        ("h100-sxm", {}, 64, False),
+        ("rtx-4090", {}, 32, True),
+    ],
+)
+def test_the_longest_of_many_decodes_goes_on_alone(
+    gpu: str, changes: dict[str, Any], requests: int, is_longer: bool
+) -> None:
+    predictor = predictor_of("analytic", deployment(hardware=hardware_of(gpu), **changes))
+    long, short = RequestStep(1, 4_799, False), RequestStep(1, 799, False)
+    rows = predictor.explain(Batch((long, *[short] * (requests - 1)), requests))
+    alone_ns = sum(row.duration_ns for row in rows if row.name == "longest context")
+    # 128 tokens of each layer in 2.2 to 2.7 us, beyond the mean.
+    beyond = 4_000 * (1 - 1 / requests) / 128 * 32
+    assert 2_200 * beyond < alone_ns < 2_700 * beyond if is_longer else alone_ns == 0
+    beside_prefill = Batch((long, *[short] * requests, RequestStep(64, 0, True)), 200)
+    assert "longest context" not in {row.name for row in predictor.explain(beside_prefill)}
+    drafts = Batch((RequestStep(3, 4_799, False), *[short] * requests), 80)
+    assert "longest context" not in {row.name for row in predictor.explain(drafts)}
+
+
+def test_geforce_multiplies_at_its_stated_rate() -> None:
+    """As tests/data/llmservingsim has it: projections of 2,048 tokens at 0.99 of 165 TFLOP/s."""
+    geforce = predictor_of("analytic", deployment(hardware=hardware_of("rtx-4090")))
+    rows = {row.name: row.duration_ns for row in geforce.explain(prefill(2_048))}
+    operations = 2 * 2_048 * 32 * 4_096 * (6_144 + 4_096)
+    reached = operations / rows["attention projections"] * 1e9
+    assert reached == pytest.approx(0.99 * 165.2e12, rel=0.03)
 
 
 def test_ranks_share_the_work_and_pay_for_it() -> None:

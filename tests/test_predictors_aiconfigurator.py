@@ -71,6 +71,17 @@ def test_decodes_alike_are_those_of_the_package(
     assert ours.duration_ns / 1e6 == pytest.approx(milliseconds(rows), rel=0.02)
 
 
+def test_keys_and_values_come_from_memory(costs: TableCosts, table: StepTable) -> None:
+    """Small batches were timed out of a cache: they are read no faster than gigabytes are."""
+    (read_64,) = costs.decode_attention([8_000] * 64)
+    gigabyte_s = read_64.duration_ns / (64 * 8_000) * 1e6
+    assert table.cold_token_ns * 1e6 == pytest.approx(gigabyte_s, rel=0.1)
+    (start,) = costs.decode_attention([1] * 16)
+    for context in (256, 512, 1_024):
+        (found,) = costs.decode_attention([context] * 16)
+        assert found.duration_ns >= start.duration_ns + table.cold_token_ns * 16 * (context - 16)
+
+
 @pytest.mark.parametrize(
     ("requests", "new", "cached"),
     [(1, 100, 0), (1, 5000, 0), (1, 512, 7000), (1, 2048, 30_000), (3, 900, 100), (7, 300, 0)],

@@ -19,6 +19,8 @@ _WEIGHTS = {
     "int8_per_channel_weight_only": "int8",
 }
 """What vLLM calls ways to quantise a model while it is loaded; other names are predictors', too."""
+_METHODS = {"gpt_oss_mxfp4": "mxfp4"}
+"""What vLLM calls a model's own way to be quantised once it has read its description."""
 _KV_CACHE = {
     "auto": "bf16",
     "bfloat16": "bf16",
@@ -100,4 +102,7 @@ def _description(model: Any) -> dict[str, Any]:
     for name in ("architectures", "quantization_config"):
         if not text.get(name) and whole.get(name):
             text[name] = whole[name]
+    if quantization := text.get("quantization_config"):
+        method = quantization.get("quant_method")
+        quantization["quant_method"] = _METHODS.get(method, method)
     return {name: value for name, value in text.items() if value is not None}

@@ -40,12 +40,24 @@ class Cell(NamedTuple):
     weights: str | None
     engine_version: str
 
-    def label(self) -> str:
+    @property
+    def model_name(self) -> str:
+        """Of a model that comes with warpserve."""
+        return _MODELS[self.model]
+
+    @property
+    def gpus(self) -> str:
+        return f"{_GPUS[self.system]}:{self.ranks}"
+
+    @property
+    def deployment(self) -> str:
+        """What an engine is started for: cells of several versions have the same."""
         experts = ", experts whole" if self.expert_parallel else ""
         weights = f" {self.weights}" if self.weights else ""
-        version = self.engine_version or "?"
-        name = _MODELS[self.model]
-        return f"{name}{weights}, {_GPUS[self.system]}:{self.ranks}{experts}, vLLM {version}"
+        return f"{self.model_name}{weights}, {self.gpus}{experts}"
+
+    def label(self) -> str:
+        return f"{self.deployment}, vLLM {self.engine_version or '?'}"
 
 
 class Point(NamedTuple):
@@ -153,8 +165,8 @@ def _pairs(kind: str, cell: Cell, points: Sequence[Point]) -> Iterator[tuple[Loa
 
 def _deployment_of(cell: Cell) -> Deployment:
     return Deployment(
-        config=model_named(_MODELS[cell.model]).config(),
-        hardware=hardware_of(f"{_GPUS[cell.system]}:{cell.ranks}"),
+        config=model_named(cell.model_name).config(),
+        hardware=hardware_of(cell.gpus),
         engine="vllm",
         engine_version="0.24.0",
         tensor_parallel=cell.ranks,

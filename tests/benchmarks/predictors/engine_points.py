@@ -1,0 +1,168 @@
+"""`python -m tests.benchmarks.predictors.engine_points [FOLDER]`: the serving points again, each a
+closed loop of requests through the real vLLM.
+
+An engine a deployment, a client a point. What came out is kept in docs/results/serving-points.csv:
+points that are there already are not run again. FOLDER keeps the run folders.
+"""
+
+from __future__ import annotations
+
+import csv
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.benchmarks.page import RESULTS
+from tests.benchmarks.predictors.serving_points import Cell, points_by_cell
+from tests.benchmarks.predictors.steady_state import Load
+from warpserve.bench import clients, results
+from warpserve.bench.config import RunConfig
+from warpserve.bench.engine import EngineLaunch, RunningEngine
+from warpserve.bench.experiment import planned_of
+from warpserve.bench.run_folder import RunError, RunFolder
+from warpserve.errors import WarpserveError
+
+KEPT = RESULTS / "serving-points.csv"
+ENGINE = "vllm==0.24.0"
+MOST_OUTPUT_TOKENS = 1024
+"""Of a point that is run: others take eight times as long."""
+REQUESTS_A_PLACE = 4
+SPREAD = 0.2
+"""Of lengths around those of a point: alike, they would all come and go together."""
+_LIMIT_S = 1_800.0
+_START_LIMIT_S = 600.0
+
+
+class Outcome(NamedTuple):
+    """What the client of one point measured; a line of serving-points.csv."""
+
+    deployment: str
+    input_tokens: int
+    output_tokens: int
+    concurrency: int
+    requests: int
+    tpot_ms: float
+    """The mean over requests."""
+    ttft_ms: float
+    """The median."""
+
+    @property
+    def load(self) -> Load:
+        return Load(self.concurrency, self.input_tokens, self.output_tokens)
+
+
+def main() -> None:
+    kept = read_kept()
+    with tempfile.TemporaryDirectory() as temporary:
+        out = Path(sys.argv[1] if len(sys.argv) > 1 else temporary)
+        for cell, loads in missing(kept):
+            try:
+                for outcome in outcomes(cell, loads, out):
+                    print(outcome, flush=True)
+                    kept.append(outcome)
+                    write_kept(kept)
+            except WarpserveError as error:
+                print(f"{cell.deployment}: {error}", file=sys.stderr, flush=True)
+
+
+def missing(kept: Sequence[Outcome]) -> Iterator[tuple[Cell, list[Load]]]:
+    """Deployments, and of each the loads that are to be run, the lightest first."""
+    done = {(outcome.deployment, outcome.load) for outcome in kept}
+    by_deployment: dict[str, tuple[Cell, set[Load]]] = {}
+    for cell, points in points_by_cell().items():
+        _, loads = by_deployment.setdefault(cell.deployment, (cell, set()))
+        loads |= {point.load for point in points if _is_run(point.load, point.is_queueing)}
+    for name, (cell, loads) in by_deployment.items():
+        if left := sorted(load for load in loads if (name, load) not in done):
+            yield cell, left
+
+
+def _is_run(load: Load, is_queueing: bool) -> bool:
+    return load.output_tokens <= MOST_OUTPUT_TOKENS and not is_queueing
+
+
+def outcomes(cell: Cell, loads: Sequence[Load], out: Path) -> Iterator[Outcome]:
+    """All with the same engine. Raises WarpserveError."""
+    folder = out / cell.deployment.replace(":", "-").replace(" ", "-").replace(",", "")
+    steps = folder / "steps"
+    steps.mkdir(parents=True, exist_ok=True)
+    launch = EngineLaunch(_config(cell, loads[0]))
+    with launch.started(folder / "engine.log", steps) as engine:
+        for load in loads:
+            name = f"{load.input_tokens}-{load.output_tokens}-{load.concurrency}"
+            yield _outcome(cell, load, launch, engine, RunFolder.create(folder / name), steps)
+        engine.stop()
+
+
+def _outcome(
+    cell: Cell, load: Load, launch: EngineLaunch, engine: RunningEngine, run: RunFolder, steps: Path
+) -> Outcome:
+    config = _config(cell, load)
+    planned = planned_of(config)
+    client = clients.prepare_client(config, planned, launch, run, as_stock=False)
+    before = {file: file.stat().st_size for file in steps.iterdir()}
+    pid = engine.spawn(client, run.client_log)
+    exited = engine.wait(_START_LIMIT_S + _LIMIT_S)
+    if exited is None or exited.pid != pid or exited.exit_code != 0:
+        raise RunError(f"the client of {load} did not end well: see {run.client_log}")
+    for file in steps.iterdir():
+        with file.open("rb") as log:
+            log.seek(before.get(file, 0))
+            (run.steps / file.name).write_bytes(log.read())
+    requests = results.read_fast_results(run.client_result, run.steps)
+    return Outcome(
+        cell.deployment,
+        load.input_tokens,
+        load.output_tokens,
+        load.concurrency,
+        len(requests),
+        tpot_ms=round(1e3 * statistics.mean(r.tpot_s for r in requests if r.tpot_s), 4),
+        ttft_ms=round(1e3 * statistics.median(r.ttft_s for r in requests if r.ttft_s), 3),
+    )
+
+
+def _config(cell: Cell, load: Load) -> RunConfig:
+    flags = ["--no-enable-prefix-caching"]
+    flags += ["--enable-expert-parallel"] if cell.expert_parallel else []
+    flags += ["--quantization", cell.weights] if cell.weights else []
+    lengths = f"input={load.input_tokens},output={load.output_tokens},range={SPREAD}"
+    return RunConfig.of(
+        engine=ENGINE,
+        model=cell.model_name,
+        gpu=cell.gpus,
+        predictor="aiconfigurator",
+        workload=f"random:{lengths}",
+        arrival=f"closed:{load.concurrency}",
+        num_requests=REQUESTS_A_PLACE * load.concurrency,
+        client="own",
+        fast=True,
+        engine_flags=tuple(flags),
+    )
+
+
+def read_kept() -> list[Outcome]:
+    if not KEPT.exists():
+        return []
+    with KEPT.open(newline="") as file:
+        return [
+            Outcome(
+                row["deployment"],
+                *(int(row[name]) for name in Outcome._fields[1:5]),
+                *(float(row[name]) for name in Outcome._fields[5:]),
+            )
+            for row in csv.DictReader(file)
+        ]
+
+
+def write_kept(kept: Sequence[Outcome]) -> None:
+    with KEPT.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(Outcome._fields)
+        writer.writerows(sorted(kept))
+
+
+if __name__ == "__main__":
+    main()
