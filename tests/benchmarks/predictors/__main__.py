@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.benchmarks.predictors import profiles, real_runs, serving_points, speed
+from tests.benchmarks.predictors import engine_errors, profiles, real_runs, serving_points, speed
 from warpserve.console import console
 
 PAGE = Path(__file__).parents[3] / "docs" / "results" / "predictors.md"
@@ -45,15 +45,27 @@ _SERVING = """\
 ## Serving: TPOT at a steady load
 
 Points of vLLM 0.12 to 0.18 on H100 and H200 (tests/data/silicon): TPOT at a constant concurrency.
-The predictions are **not** runs of the engine: they are a steady-state estimate from steps alone
+The predictions of the first two tables are **not** runs of the engine: they are a steady-state
+estimate from steps alone
 ([steady_state.py](../../tests/benchmarks/predictors/steady_state.py)), with neither queueing nor
-the frontend. Keys and values are taken to be stored in bf16, engines to have their default budget
-of 8,192 tokens; the points do not say. The tables are of vLLM 0.24.
+the frontend. The third is of runs. Keys and values are taken to be stored in bf16, engines to have
+their default budget of 8,192 tokens; the points do not say. The tables are of vLLM 0.24.
 
 Then two numbers a cell, scale and host, are fitted to the points with a concurrency of up to 8
 (least squares, with a scale near 1 preferred), and the error is that of all others. Left out:
 models without a configuration here (MiniMax, Kimi), the points of Llama-3.1-8B (known to be bad),
 attention under data parallelism.
+"""
+
+_ENGINE = """\
+### Through the real engine: aiconfigurator
+
+The same points, each run: the real vLLM 0.24.0 on virtual GPUs, and a client that keeps as many
+requests under way, four times as many in all, with lengths spread by a fifth around those of the
+point (`python -m tests.benchmarks.predictors.engine_points`;
+[serving-points.csv](serving-points.csv) has what came out). Points of more than 1,024 output tokens
+are left out. The fit is made as above: with a closed loop, steps that all take longer change no
+batch, so that no point need be run again for it.
 """
 
 _WORSE = """\
@@ -96,6 +108,9 @@ def lines() -> Iterator[str]:
     yield _SERVING
     for kind in ("aiconfigurator", "analytic"):
         yield from serving_points.markdown(kind)
+    yield _ENGINE
+    yield from engine_errors.markdown()
+    yield ""
     yield _WORSE
     yield _KERNELS
     yield from profiles.markdown()

@@ -6,7 +6,7 @@ import csv
 import gzip
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -114,17 +114,29 @@ def _point_of(row: dict[str, str]) -> Point:
     return Point(load, float(row["silicon_ttft_ms"]) * 1e6, float(row["silicon_tpot_ms"]) * 1e6)
 
 
+Pairs = Callable[[Cell, Sequence[Point]], Iterable[tuple[Load, float, float]]]
+"""Load, predicted and measured TPOT of a cell's points."""
+
+
 def markdown(kind: str) -> Iterator[str]:
     """The section of one kind of predictor, line by line."""
     cells = points_by_cell()
     left_out = sum(point.is_queueing for points in cells.values() for point in points)
     yield f"### {kind}"
     yield ""
+    yield from table(cells, lambda cell, points: _pairs(kind, cell, points))
+    yield ""
+    yield f"{left_out} points at which requests queue are left out."
+    yield ""
+
+
+def table(cells: Mapping[Cell, Sequence[Point]], pairs_of: Pairs) -> Iterator[str]:
+    """A line a cell that has any, before a fit and after."""
     yield f"| cell | {HEADINGS} | scale | host | fitted on | held out | median then | worst then |"
     yield "|---|---|---|---|---|---|---|---|---|---|---|"
     before, after = [], []
     for cell, points in cells.items():
-        pairs = list(_pairs(kind, cell, points))
+        pairs = list(pairs_of(cell, points))
         plain = [predicted / measured - 1 for _, predicted, measured in pairs]
         if not plain:
             continue
@@ -143,14 +155,11 @@ def markdown(kind: str) -> Iterator[str]:
             f"{line} {fitted.scale:.3f} | {fitted.host_ns / 1e6:.2f} ms | {len(known)} | "
             f"{len(held_out)} | {summary.median:.1%} | {summary.worst:.1%} |"
         )
-    fitted_all = Errors.of(after)
-    yield (
-        f"| **all** | {Errors.of(before).cells()} | | | | {fitted_all.points} | "
-        f"{fitted_all.median:.1%} | {fitted_all.worst:.1%} |"
-    )
-    yield ""
-    yield f"{left_out} points at which requests queue are left out."
-    yield ""
+    last = "| | |"
+    if after:
+        fitted_all = Errors.of(after)
+        last = f"{fitted_all.points} | {fitted_all.median:.1%} | {fitted_all.worst:.1%} |"
+    yield f"| **all** | {Errors.of(before).cells()} | | | | {last}"
 
 
 def _pairs(kind: str, cell: Cell, points: Sequence[Point]) -> Iterator[tuple[Load, float, float]]:
