@@ -117,11 +117,7 @@ class Composed:
         return _total_ns(of_tokens) + _total_ns(self._of_requests(requests))
 
     def _skew_ns(self, batch: Batch, contexts: Sequence[int]) -> float:
-        """0 with drafts: then other thread blocks do the work."""
-        have_drafts = batch.new_tokens > len(contexts)
-        if self._skewed is None or have_drafts:
-            return 0.0
-        return self._skewed.extra_ns(contexts, batch.padded_tokens)
+        return 0.0 if self._skewed is None else self._skewed.extra_ns(batch, contexts)
 
     def _of_requests(self, requests: int) -> list[OperatorTime]:
         sampling = [] if self._sampling is None else self._sampling.rows(requests)

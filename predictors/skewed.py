@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from warpserve.predictors.batch import Batch
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.mixed import has_flash_attention_2
 from warpserve.predictors.model_shape import GroupedAttention, model_shape
@@ -43,8 +44,13 @@ class Skewed:
             token_bytes = 2 * attention.head_width * deployment.kv_cache_bytes
             self._token_ns = layers * token_bytes / _BLOCK_BYTES_PER_S * 1e9
 
-    def extra_ns(self, contexts: Sequence[int], padded_requests: int) -> float:
-        """Of a step of decodes alone, one token each, over decodes that are all like their mean."""
-        if not self._token_ns or padded_requests < self._unsplit_from:
+    def extra_ns(self, batch: Batch, contexts: Sequence[int]) -> float:
+        """Of a step of decodes alone, over decodes that are all like their mean.
+
+        0 with drafts: then other thread blocks do the work.
+        """
+        if not self._token_ns or batch.padded_tokens < self._unsplit_from:
+            return 0.0
+        if batch.new_tokens > len(contexts):
             return 0.0
         return self._token_ns * (max(contexts) - sum(contexts) / len(contexts))
