@@ -21,6 +21,7 @@ from warpserve.bench.servers import server_command
 from warpserve.patches.instants import SettledQueue
 from warpserve.patches.sglang import arrivals
 from warpserve.patches.sglang.batches import loras_of, steps_of
+from warpserve.patches.sglang.bookkeeping import order_accesses
 from warpserve.patches.sglang.idle import IdleSleeper
 from warpserve.patches.sglang.padding import Padded, Padding
 from warpserve.patches.sglang.requests import Tokens
@@ -225,6 +226,16 @@ def test_a_module_that_was_not_patched_is_named() -> None:
     verified.before_event_loop(scheduler)
     with pytest.raises(RuntimeError, match="warpserve_no_such_module"):
         verified.require_all()
+
+
+def test_of_two_uses_at_one_instant_one_is_later() -> None:
+    cache = ModuleType("radix_cache")
+    vars(cache)["time"] = SimpleNamespace(monotonic=lambda: 1_000.0, perf_counter=lambda: 7.0)
+    order_accesses(cache)
+    reads = [cache.time.monotonic() for _ in range(1_000)]
+    assert reads == sorted(set(reads))
+    assert reads[-1] - reads[0] < 1e-9
+    assert cache.time.perf_counter() == 7.0
 
 
 def arguments(**more: Any) -> Any:

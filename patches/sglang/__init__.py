@@ -7,6 +7,8 @@
 | ``BaseRunner.warmup``, ``capture`` of graph runners | left out | likewise; padding stays |
 | ``ReqToTokenPool``, allocators | in control memory | their contents decide |
 | ``support_triton``, ``get_last_loc``, ``use_triton_kernels`` | with torch, not Triton | likewise |
+| ``get_and_clear_swa_pages``, ``assign_req_to_token_pool_func`` | likewise | likewise |
+| ``time`` of ``radix_cache`` | no two reads are equal | the order of uses at one instant |
 | ``TpModelWorker.forward_batch_generation`` | instead | a step is its predicted time |
 | ``SchedulerIpcChannels.create`` | requests without the present instant's | no race |
 | ``Scheduler.init_idle_sleeper`` | sleeps until a request comes | who spins keeps time still |
@@ -30,8 +32,10 @@ from warpserve.patches.imported import after_import
 from warpserve.patches.lone_groups import without_transport
 from warpserve.patches.sglang.arrivals import settle_arrivals
 from warpserve.patches.sglang.bookkeeping import (
+    free_windows_with_torch,
     keep_allocators,
     keep_request_table,
+    order_accesses,
     page_with_torch,
     write_with_torch,
 )
@@ -72,6 +76,8 @@ def install() -> None:
         ("sglang.srt.managers.tp_worker", _patch_worker),
     ):
         verified.after_import(name, patch)
+    after_import(f"{_CACHE}.allocator.swa", free_windows_with_torch)
+    after_import(f"{_CACHE}.radix_cache", order_accesses)
     after_import("sglang.srt.speculative.eagle_worker_v2", draft_virtually)
     after_import("sglang.srt.managers.scheduler", know_lengths)
     after_import("sglang.srt.managers.scheduler", sleep_when_idle)

@@ -7,6 +7,8 @@ Triton's kernels, which are not, give way to what SGLang has for devices without
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -94,6 +96,38 @@ def _assign(
         begin += end - start
 
 
+def order_accesses(module: ModuleType) -> None:
+    """``module``: sglang.srt.mem_cache.radix_cache. Raises RuntimeError where it lacks a symbol.
+
+    What was used least recently is evicted first, by the clock: of what is used at one instant of
+    virtual time, the order counts, too.
+    """
+    require_attributes(module, ("time",))
+    vars(module)["time"] = StandIn(module.time, monotonic=_rising(module.time.monotonic))
+
+
+def free_windows_with_torch(module: ModuleType) -> None:
+    """``module``: sglang.srt.mem_cache.allocator.swa. Raises RuntimeError where it lacks a symbol."""
+    require_attributes(module, ("get_and_clear_swa_pages",))
+    vars(module)["get_and_clear_swa_pages"] = _windows_of
+
+
+def _windows_of(
+    full_page_representatives: Any, mapping: Any, page_size: int, check_page_mappings: bool = False
+) -> tuple[Any, Any, None]:
+    """As the kernel: the pages of windows that belong to full ones, and no longer do."""
+    import torch
+
+    if check_page_mappings:
+        raise NotImplementedError("warpserve: SGLang's checks of page mappings (debug mode)")
+    full = full_page_representatives.to(torch.int64)
+    windows = mapping[full]
+    slots = torch.arange(page_size, device=full.device)
+    pages = full.div(page_size, rounding_mode="floor") * page_size
+    mapping.index_fill_(0, (pages[:, None] + slots).flatten(), 0)
+    return windows.div(page_size, rounding_mode="floor"), windows > 0, None
+
+
 def page_with_torch(module: ModuleType) -> None:
     """``module``: sglang.srt.mem_cache.allocator.paged.
 
@@ -109,6 +143,18 @@ def page_with_torch(module: ModuleType) -> None:
         self.use_triton_kernels = False
 
     allocator_class.__init__ = make_without_triton
+
+
+def _rising(clock_s: Callable[[], float]) -> Callable[[], float]:
+    """A clock of which no two reads are equal."""
+    last_s = 0.0
+
+    def read() -> float:
+        nonlocal last_s
+        last_s = max(clock_s(), math.nextafter(last_s, math.inf))
+        return last_s
+
+    return read
 
 
 def _zeros_of_fresh_memory(torch: Any) -> Any:
