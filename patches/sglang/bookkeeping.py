@@ -107,7 +107,10 @@ def order_accesses(module: ModuleType) -> None:
 
 
 def free_windows_with_torch(module: ModuleType) -> None:
-    """``module``: sglang.srt.mem_cache.allocator.swa. Raises RuntimeError where it lacks a symbol."""
+    """``module``: sglang.srt.mem_cache.allocator.swa.
+
+    Raises RuntimeError where it lacks a symbol.
+    """
     require_attributes(module, ("get_and_clear_swa_pages",))
     vars(module)["get_and_clear_swa_pages"] = _windows_of
 

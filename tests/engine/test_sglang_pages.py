@@ -22,5 +22,5 @@ def test_pages_are_those_of_torch_on_the_cpu(
     )
     assert outcome.exit_code == 0, outcome.stderr[-3_000:]
     counted = json.loads(outcome.stdout.splitlines()[-1])
-    assert counted["found"] > requests / 2
+    assert counted["found"] > requests / 5
     assert counted["evicted"] > 10_000
