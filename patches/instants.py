@@ -11,6 +11,7 @@ import queue
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
@@ -28,6 +29,13 @@ def settle() -> None:
     At once where host time passes, and where the session is over.
     """
     _library().ws_settle()
+
+
+def session_folder() -> Path:
+    """Where files lie that go with the session."""
+    folder = ctypes.CDLL(None).ws_session_folder
+    folder.restype = ctypes.c_char_p
+    return Path(folder().decode())
 
 
 class SettledQueue(queue.Queue[Item]):

@@ -14,6 +14,7 @@
 | ``Scheduler.init_idle_sleeper`` | sleeps until a request comes | who spins keeps time still |
 | ``Scheduler.run_event_loop`` | before, checks all of this | none is half patched |
 | ``DataParallelController.event_loop`` | likewise | likewise |
+| ``shm_path_for`` of loads | in the session's folder | SGLang leaves it behind |
 | ``torch.distributed`` | groups of one rank get the fake backend | they only poll |
 
 The worker is the seam that all versions share: the scheduler's batch goes in, tokens come out. All
@@ -43,6 +44,7 @@ from warpserve.patches.sglang.data_parallel import block_controller
 from warpserve.patches.sglang.graphs import build_nothing, capture_nothing, warm_up_nothing
 from warpserve.patches.sglang.idle import sleep_when_idle
 from warpserve.patches.sglang.loading import load_configurations
+from warpserve.patches.sglang.shared_files import keep_in_session
 from warpserve.patches.sglang.speculation import draft_virtually, know_lengths
 from warpserve.patches.sglang.verified import Verified
 from warpserve.patches.versions import require_version
@@ -76,6 +78,7 @@ def install() -> None:
         ("sglang.srt.managers.tp_worker", _patch_worker),
     ):
         verified.after_import(name, patch)
+    after_import("sglang.srt.managers.load_snapshot", keep_in_session)
     after_import(f"{_CACHE}.allocator.swa", free_windows_with_torch)
     after_import(f"{_CACHE}.radix_cache", order_accesses)
     after_import("sglang.srt.speculative.eagle_worker_v2", draft_virtually)

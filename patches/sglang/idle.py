@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import socket
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from warpserve.patches.instants import session_folder
 from warpserve.patches.versions import require_attributes
 
 
@@ -83,9 +82,7 @@ class Wake:
 
     def __init__(self, engine: int) -> None:
         """``engine``: a number that all of its ranks know, and no other engine has."""
-        session = ctypes.CDLL(None).ws_session_folder
-        session.restype = ctypes.c_char_p
-        self._path = str(Path(session().decode()) / f"wake-{engine}")
+        self._path = str(session_folder() / f"wake-{engine}")
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
 
