@@ -71,7 +71,7 @@ def bench(
     ] = None,
     kv_from: Annotated[
         Path | None,
-        typer.Option(help="a real vLLM server's log: a KV cache of as many tokens as it had"),
+        typer.Option(help="a real server's log: a KV cache of as many tokens as it had"),
     ] = None,
     acceptance: Annotated[
         str | None, typer.Option(help="of drafted tokens, a rate a position, such as 0.8,0.6")

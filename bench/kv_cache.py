@@ -17,7 +17,7 @@ def kv_tokens(log: str) -> int | None:
     """None where the log does not say.
 
     Of several lines the smallest: earlier vLLMs print one for each rank, and use as many blocks as
-    all ranks have.
+    all ranks have. Of SGLang's replicas each has as many.
     """
     found = [size for pattern in _SIZES for size in pattern.findall(log)]
     sizes = [int(size.replace(",", "")) for size in found]
@@ -31,5 +31,8 @@ def kv_tokens_of_file(path: Path) -> int:
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error}") from None
     if tokens is None:
-        raise ConfigError(f"{path} has no line `GPU KV cache size: … tokens`, as vLLM prints it")
+        raise ConfigError(
+            f"{path} has no line `GPU KV cache size: … tokens`, as vLLM prints it, nor one with "
+            "`max_total_num_tokens=…`, as SGLang does"
+        )
     return tokens

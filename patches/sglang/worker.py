@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import torch
 from sglang.srt.layers.logits_processor import LogitsProcessorOutput
 from sglang.srt.layers.pooler import EmbeddingPoolerOutput
-from sglang.srt.managers.utils import GenerationBatchResult
 from sglang.srt.model_executor.forward_batch_info import PPProxyTensors
 from sglang.srt.runtime_context import get_lora, get_parallel, get_schedule, get_spec
 
@@ -23,6 +21,7 @@ from warpserve.patches.sglang.grammar import allowed_tokens
 from warpserve.patches.sglang.padding import Padded, Padding
 from warpserve.patches.sglang.pipeline import HiddenStates
 from warpserve.patches.sglang.requests import Tokens, logged_as, vector_of
+from warpserve.patches.sglang.result import VirtualResult
 from warpserve.patches.sglang.support import require_supported
 from warpserve.patches.speculation import Acceptance
 from warpserve.patches.step_log import StepLog
@@ -38,22 +37,6 @@ _INPUTS_NS = 100_000
 _NO_WORK = Prediction(0, Provenance.STATED)
 
 
-@dataclass
-class VirtualResult(GenerationBatchResult):  # type: ignore[misc]
-    """Tokens that the host knows, there when what is on the stream by now has ended."""
-
-    host_token_ids: torch.Tensor | None = None
-    host_accept_lens: torch.Tensor | None = None
-
-    def copy_to_cpu(self, *arguments: Any, **options: Any) -> None:
-        """No copy is needed, and so it takes no time: that of a real one is part of the step."""
-        if self.host_token_ids is not None:
-            self.next_token_ids = self.host_token_ids
-        if self.host_accept_lens is not None:
-            self.accept_lens = self.host_accept_lens
-        super().copy_to_cpu(*arguments, **options)
-
-
 class VirtualSteps:
     """What takes the model runner's place in one worker."""
 
@@ -65,7 +48,9 @@ class VirtualSteps:
         self._model = model
         self._loras = runner.lora_manager
         self._predictor = worker.virtual_predictor
-        self._drafts = int(get_spec().speculative_num_steps or 0) if _drafts() else 0
+        speculative = get_spec()
+        is_speculative = speculative.speculative_algorithm is not None
+        self._drafts = int(speculative.speculative_num_steps) if is_speculative else 0
         self._tokens = Tokens(model.vocab_size, Acceptance.of_session(self._drafts))
         self._padding = Padding(runner)
         self._stream = StepStream(
@@ -138,9 +123,9 @@ class VirtualSteps:
     def embed(self, batch: Any) -> tuple[EmbeddingPoolerOutput, bool]:
         """Of a model that answers with vectors. ``batch``: a ScheduleBatch."""
         padded = self._step(batch)
-        size = getattr(self._model.hf_config, "num_labels", None) or self._model.hidden_size
-        if not self._model.hf_config.architectures[0].endswith("Classification"):
-            size = self._model.hidden_size
+        config = self._model.hf_config
+        is_classifier = config.architectures[0].endswith("Classification")
+        size = config.num_labels if is_classifier else self._model.hidden_size
         vectors = torch.stack([vector_of(request, size) for request in batch.reqs])
         return EmbeddingPoolerOutput(on_device(vectors, self._device)), padded.is_graph
 
@@ -178,10 +163,6 @@ class VirtualSteps:
             return None
         begun_ns = max(end_ns, time.monotonic_ns())
         return begun_ns if 0 <= ready_ns - begun_ns <= _INPUTS_NS else None
-
-
-def _drafts() -> bool:
-    return get_spec().speculative_algorithm is not None
 
 
 def patch_worker(module: ModuleType) -> None:
