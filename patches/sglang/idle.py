@@ -17,6 +17,13 @@ def sleep_when_idle(module: ModuleType) -> None:
     scheduler_class = module.Scheduler
     require_attributes(scheduler_class, ("init_idle_sleeper", "maybe_sleep_on_idle", "on_idle"))
 
+    maybe_sleep = scheduler_class.maybe_sleep_on_idle
+
+    def maybe_sleep_on_idle(self: Any) -> None:
+        """Asked to end, it looks whether it is only when it begins once more."""
+        if not self.gracefully_exit:
+            maybe_sleep(self)
+
     def init_idle_sleeper(self: Any) -> None:
         inbox = self.ipc_channels.recv_from_tokenizer
         parallel = module.get_parallel()
@@ -31,6 +38,7 @@ def sleep_when_idle(module: ModuleType) -> None:
             self.idle_sleeper = Follower(inbox, Wake(self.nccl_port))
 
     scheduler_class.init_idle_sleeper = init_idle_sleeper
+    scheduler_class.maybe_sleep_on_idle = maybe_sleep_on_idle
 
 
 class IdleSleeper:
