@@ -41,6 +41,9 @@ def sleep_when_idle(module: ModuleType) -> None:
     scheduler_class.maybe_sleep_on_idle = maybe_sleep_on_idle
 
 
+_LOOK_MS = 1_000  # of virtual time, as SGLang's own
+
+
 class IdleSleeper:
     """In place of SGLang's own (--sleep-on-idle), which wakes up once a second."""
 
@@ -52,6 +55,8 @@ class IdleSleeper:
 
         self._inbox = inbox
         self._wake = wake
+        # Others wait for this rank also when what they wait for is no request.
+        self._limit_ms = None if wake is None else _LOOK_MS
         self._poller = zmq.Poller()
         self._poller.register(inbox.fileno(), zmq.POLLIN)
         for source in (rpc, wake):
@@ -61,7 +66,7 @@ class IdleSleeper:
     def maybe_sleep(self) -> None:
         """Until something comes; returns when all of its instant is there."""
         if not self._inbox.has_any():
-            self._poller.poll()
+            self._poller.poll(self._limit_ms)
         if self._wake is not None:
             with contextlib.suppress(BlockingIOError):
                 while True:
