@@ -13,7 +13,7 @@ _PARALLEL = (
 )  # fmt: skip
 _SGLANG_PARALLEL = (
     "--tensor-parallel-size", "--tp-size", "--tp",
-    "--pipeline-parallel-size", "--pp-size", "--pp",
+    "--pipeline-parallel-size", "--pp-size",
     "--data-parallel-size", "--dp-size", "--dp",
 )  # fmt: skip
 _VLLM_BLOCK_TOKENS = 16  # its default for most models on CUDA

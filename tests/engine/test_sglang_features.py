@@ -188,13 +188,15 @@ def test_pressure(warpserve: Warpserve, tmp_path: Path) -> None:
     assert urgent["times_ms"][0] + 100 < late["times_ms"][0]
 
 
-@feature("Tensor parallelism", "--tp 2")
+@feature("Tensor parallelism", "--tp-size 2")
 def test_tensor_parallelism(warpserve: Warpserve, tmp_path: Path) -> None:
     """Both ranks take the same steps from the same instants to the same instants, and the KV cache
     has more than twice the tokens.
     """
     bursts = [[asked(prompt(n, 40 * n + 10), 8, f"r-{n}") for n in range(6)]]
-    served = serve_sglang(warpserve, tmp_path, LLAMA, "--tp=2", gpu="h100-sxm:2", bursts=bursts)
+    served = serve_sglang(
+        warpserve, tmp_path, LLAMA, "--tp-size=2", gpu="h100-sxm:2", bursts=bursts
+    )
     one, two = served.steps
     assert one == two
     assert served.kv_cache_tokens > 2 * 400_000
@@ -203,7 +205,7 @@ def test_tensor_parallelism(warpserve: Warpserve, tmp_path: Path) -> None:
     )
 
 
-@feature("Pipeline parallelism", "--pp 2")
+@feature("Pipeline parallelism", "--pp-size 2")
 def test_pipeline_parallelism(warpserve: Warpserve, tmp_path: Path) -> None:
     """A token takes a step of each of two stages and NCCL's transfer between them; of a long
     prompt, the second stage computes one chunk while the first computes the next.
@@ -212,7 +214,7 @@ def test_pipeline_parallelism(warpserve: Warpserve, tmp_path: Path) -> None:
         warpserve,
         tmp_path,
         LLAMA,
-        "--pp=2",
+        "--pp-size=2",
         "--chunked-prefill-size=2048",
         gpu="h100-sxm:2",
         bursts=[[asked(prompt(1, 100), 5, "alone")], [asked(prompt(2, 8_000), 1, "long")]],
@@ -223,13 +225,15 @@ def test_pipeline_parallelism(warpserve: Warpserve, tmp_path: Path) -> None:
     assert len(served.steps) == 2
 
 
-@feature("Data-parallel replicas", "--dp 2")
+@feature("Data-parallel replicas", "--dp-size 2")
 def test_replicas(warpserve: Warpserve, tmp_path: Path) -> None:
     """The controller hands requests to each of two schedulers in turn, which compute them beside
     each other.
     """
     bursts = [[asked(prompt(n, 100), 8, f"r-{n}") for n in range(6)]]
-    served = serve_sglang(warpserve, tmp_path, LLAMA, "--dp=2", gpu="h100-sxm:2", bursts=bursts)
+    served = serve_sglang(
+        warpserve, tmp_path, LLAMA, "--dp-size=2", gpu="h100-sxm:2", bursts=bursts
+    )
     shares = [
         {name for s in steps for name in s["request_ids"] if name.startswith("r-")}
         for steps in served.steps
@@ -240,7 +244,7 @@ def test_replicas(warpserve: Warpserve, tmp_path: Path) -> None:
 
 @feature(
     "Attention in data-parallel ranks, expert parallelism",
-    "--tp 2 --dp 2 --enable-dp-attention --ep 2",
+    "--tp-size 2 --dp-size 2 --enable-dp-attention --ep-size 2",
 )
 def test_experts_work_in_lock_step(warpserve: Warpserve, tmp_path: Path) -> None:
     """Two schedulers take each step together, from the same instant to the same instant, the one
@@ -250,7 +254,7 @@ def test_experts_work_in_lock_step(warpserve: Warpserve, tmp_path: Path) -> None
         warpserve,
         tmp_path,
         "Qwen/Qwen3-30B-A3B",
-        "--tp=2", "--dp=2", "--enable-dp-attention", "--ep=2",
+        "--tp-size=2", "--dp-size=2", "--enable-dp-attention", "--ep-size=2",
         gpu="h100-sxm:2",
         bursts=[
             [asked(prompt(1, 100), 5, "alone")],
