@@ -42,21 +42,26 @@ _WHY = """\
 ## Where it is worse, and why
 
 One number does not make the shape of step times right. After the last prefill of the RTX PRO 6000's
-run only decodes are left, and its log says what they took: beside aiconfigurator's tables as many
-percent longer as below (of one second each, with the contexts that the requests had).
+run only decodes are left. How many steps those seconds had follows from who got tokens when, and
+beside what aiconfigurator's tables say without a fit they took as much longer as below.
 
-| requests | 117 | 93 | 66 | 49 | 36 | 26 | 13 | 1 |
-|---|---|---|---|---|---|---|---|---|
-| longest context | 4,495 | 4,565 | 4,634 | 4,703 | 2,225 | 2,327 | 2,428 | 1,533 |
-| longer by | +8 % | +7 % | +18 % | +23 % | +23 % | +11 % | +11 % | -1 % |
+| requests | 119 | 102 | 88 | 72 | 57 | 48 | 35 | 29 | 24 | 14 | 7 | 1 |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|
+| longest context | 4,444 | 4,493 | 4,538 | 4,589 | 4,660 | 4,721 | 2,187 | 2,249 | 2,308 | 2,394 | 2,490 | 2,505 |
+| a step took | 29.1 ms | 26.0 | 25.0 | 24.5 | 22.0 | 21.4 | 18.6 | 16.6 | 15.7 | 14.2 | 12.7 | 11.4 |
+| longer by | +2 % | -2 % | +1 % | +9 % | +9 % | +11 % | +15 % | +9 % | +7 % | +9 % | +5 % | +1 % |
 
-A likely cause: attention over contexts of different lengths, in few waves of thread blocks (eight
-heads of keys for each request, on 188 multiprocessors), waits for the longest, and both predictors
-know only the sum of the contexts. A scale that makes up for it on average is too large for steps
-with prefills, hence TPOT's P99, and too small for the last seconds, hence the makespan.
+Two causes of what was +7 to +23 % before are in the predictors now: keys and values are read from
+memory, not from a cache, and the longest of many contexts goes on alone
+([predictors.md](../predictors.md)). What is left is 1 to 2 ms for 7 to 72 requests, whatever their
+contexts. Attention by LLMServingSim's kernels, timed inside vLLM, explains half of it below 32
+requests; the rest of it is not known. Prefills of 2,048 tokens are short by 1.4 ms of 92 ms, too.
+A scale that makes up for it on average is too large for full batches, hence TPOT's P99, and too
+small while requests are few, at the beginning, on which the median of TTFT depends, and at the end,
+hence the makespan. The first request took 60 ms longer than its steps: something started up.
 
-The RTX 4090's run is limited by its KV cache, so that errors of prefills, a third of which the
-analytic predictor has wrong on this card ([predictors.md](predictors.md)), decide who waits.
+The RTX 4090's run is limited by its KV cache, so that errors of any step decide who waits and who
+is preempted.
 """
 
 _SCOPE = """\
