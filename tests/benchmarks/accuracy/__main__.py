@@ -45,11 +45,11 @@ One number does not make the shape of step times right. After the last prefill o
 run only decodes are left. How many steps those seconds had follows from who got tokens when, and
 beside what aiconfigurator's tables say without a fit they took as much longer as below.
 
-| requests | 119 | 102 | 88 | 72 | 57 | 48 | 35 | 29 | 24 | 14 | 7 | 1 |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|
-| longest context | 4,444 | 4,493 | 4,538 | 4,589 | 4,660 | 4,721 | 2,187 | 2,249 | 2,308 | 2,394 | 2,490 | 2,505 |
-| a step took | 29.1 ms | 26.0 | 25.0 | 24.5 | 22.0 | 21.4 | 18.6 | 16.6 | 15.7 | 14.2 | 12.7 | 11.4 |
-| longer by | +2 % | -2 % | +1 % | +9 % | +9 % | +11 % | +15 % | +9 % | +7 % | +9 % | +5 % | +1 % |
+| requests | 119 | 102 | 72 | 57 | 48 | 35 | 29 | 24 | 14 | 7 | 1 |
+|---|---|---|---|---|---|---|---|---|---|---|---|
+| longest context | 4,444 | 4,493 | 4,589 | 4,660 | 4,721 | 2,187 | 2,249 | 2,308 | 2,394 | 2,490 | 2,505 |
+| a step, in ms | 29.1 | 26.0 | 24.5 | 22.0 | 21.4 | 18.6 | 16.6 | 15.7 | 14.2 | 12.7 | 11.4 |
+| longer by | +2 % | -2 % | +9 % | +9 % | +11 % | +15 % | +9 % | +7 % | +9 % | +5 % | +1 % |
 
 Two causes of what was +7 to +23 % before are in the predictors now: keys and values are read from
 memory, not from a cache, and the longest of many contexts goes on alone
