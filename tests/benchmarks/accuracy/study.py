@@ -18,7 +18,7 @@ from warpserve.bench.run_folder import RunFolder
 from warpserve.bench.twin import twin_of
 from warpserve.predictors.learned.fit import fit as learn
 
-_CLOSE = 0.0005
+_CLOSE = 0.001
 _MOST_ROUNDS = 3
 _PROFILES = Path(__file__).parents[2] / "data" / "llmservingsim" / "profiles"
 _LAYERS = 32  # of Llama-3.1-8B
