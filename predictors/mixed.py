@@ -24,8 +24,10 @@ _CACHE_BYTES = 2
 
 
 def has_flash_attention_2(deployment: Deployment) -> bool:
+    """SGLang has FlashInfer's kernels on these GPUs."""
     is_other = deployment.hardware.compute_capability.startswith(_OTHER_KERNELS)
-    return not is_other and deployment.kv_cache_bytes == _CACHE_BYTES
+    is_vllm = deployment.engine == "vllm"
+    return is_vllm and not is_other and deployment.kv_cache_bytes == _CACHE_BYTES
 
 
 def tile_ns(deployment: Deployment, shape: ModelShape) -> float:

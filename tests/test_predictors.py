@@ -602,6 +602,7 @@ def test_decodes_beside_prefills_lose_their_tiles(gpu: str, model: str, is_longe
         ("rtx-pro-6000", {}, 32, False),  # few enough to divide their contexts
         ("rtx-pro-6000", {"tensor_parallel": 4}, 64, False),
         ("rtx-pro-6000", {"kv_cache": "fp8"}, 64, False),
+        ("rtx-pro-6000", {"engine": "sglang"}, 64, False),
         ("h100-sxm", {}, 64, False),
         ("rtx-4090", {}, 32, True),
     ],
