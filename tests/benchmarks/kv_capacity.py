@@ -13,13 +13,16 @@ import os
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import tomllib
 from packaging.version import Version
 from pydantic import BaseModel, ConfigDict
 
+from tests.benchmarks.older_vllm import run_until
 from tests.benchmarks.page import RESULTS, machine, today
+from tests.environments import OLDER_VLLMS
 from tests.harness import CLIENTS
 from warpserve.bench.config import EngineConfig
 from warpserve.bench.engine import EngineLaunch
@@ -28,13 +31,10 @@ from warpserve.bench.run_folder import RunError
 
 DATA = Path(__file__).parents[1] / "data" / "kv_cache_logs"
 KEPT = RESULTS / "kv-capacity.csv"
-ENGINES = (Version("0.19.0"), Version("0.24.0"))
-"""Of vLLM; a row takes the one that its own version is, or is nearer to."""
+ENGINES = tuple(map(Version, (*OLDER_VLLMS, "0.19.0", "0.24.0", "0.33.0")))
+"""Of vLLM; a row takes the one that its own version is, or is nearest to."""
 START_LIMIT_S = 600.0
 MEDIAN_BAR, WORST_BAR = 0.01, 0.03
-TRITON_SAMPLER_SINCE = Version("0.17.0")
-"""Or one version before: no row has that one."""
-SORTING_SAMPLER = ("--worker-extension-cls", "sorting_sampler.SortingSampler")
 
 
 class Row(BaseModel):
@@ -46,6 +46,8 @@ class Row(BaseModel):
     gpu: str | None = None
     model: str = ""
     flags: tuple[str, ...] = ()
+    vllm: str | None = None
+    """The version to start, where the line does not say one."""
     why: str
 
 
@@ -109,21 +111,20 @@ def write_kept(kept: dict[int, Outcome]) -> None:
 def measured(row: Row, gpu: str, logged: dict[str, str]) -> Outcome:
     """Starts the engine as the row says."""
     own = DATA / "models" / row.model
-    version = str(engine_of(logged))
-    config = EngineConfig(
-        engine=f"vllm=={version}",
-        model=str(own) if own.is_dir() else row.model,
-        gpu=gpu,
-        predictor="constant:10ms",
-        engine_flags=(*flags_of(logged), *row.flags),
-    )
+    model = str(own) if own.is_dir() else row.model
+    version = row.vllm or str(engine_of(logged))
+    flags = (*flags_of(logged), *row.flags)
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "engine.log"
         try:
-            tokens = first_kv_tokens(EngineLaunch(config), log)
+            if version in OLDER_VLLMS:
+                run_until(says_size, version, model, gpu, flags, log, START_LIMIT_S)
+            else:
+                start_known(version, model, gpu, flags, log)
         except RunError:
             failure = last_error(log.read_text(errors="replace"))
             return Outcome(line=row.line, engine=version, tokens=None, failure=failure)
+        tokens = kv_tokens(log.read_text(errors="replace"))
     return Outcome(line=row.line, engine=version, tokens=tokens, failure="")
 
 
@@ -142,7 +143,9 @@ def flags_of(logged: dict[str, str]) -> list[str]:
             flags += [flag, logged[column]]
     if logged["enforce_eager"] == "True":
         flags.append("--enforce-eager")
-    return [*flags, *(SORTING_SAMPLER if version_of(logged) < TRITON_SAMPLER_SINCE else ())]
+    if logged["tp"] and logged["tp"] != "1":
+        flags += ["--tensor-parallel-size", logged["tp"]]
+    return flags
 
 
 def version_of(logged: dict[str, str]) -> Version:
@@ -151,20 +154,36 @@ def version_of(logged: dict[str, str]) -> Version:
 
 
 def engine_of(logged: dict[str, str]) -> Version:
-    """By minor versions."""
-    return min(ENGINES, key=lambda engine: abs(engine.minor - version_of(logged).minor))
+    """Of those as near as another, the older one: it has no sampler or estimate that came later."""
+    wanted = version_of(logged)
+    return min(ENGINES, key=lambda engine: distance(engine, wanted))
 
 
-def first_kv_tokens(launch: EngineLaunch, log: Path) -> int:
-    """Raises RunError where the engine ends before it says, or takes too long."""
+def distance(one: Version, other: Version) -> tuple[int, int]:
+    """In minor and micro versions."""
+    return abs(one.minor - other.minor), abs(one.micro - other.micro)
+
+
+def start_known(version: str, model: str, gpu: str, flags: Sequence[str], log: Path) -> None:
+    """A version that the patches know, until it says. Raises RunError as `run_until` does."""
+    config = EngineConfig(
+        engine=f"vllm=={version}",
+        model=model,
+        gpu=gpu,
+        predictor="constant:10ms",
+        engine_flags=tuple(flags),
+    )
     give_up_s = time.monotonic() + START_LIMIT_S
-    with launch.started(log) as engine:
+    with EngineLaunch(config).started(log) as engine:
         while time.monotonic() < give_up_s:
             engine.wait(0.5)
-            tokens = kv_tokens(log.read_text(errors="replace"))
-            if tokens is not None:
-                return tokens
+            if says_size(log.read_text(errors="replace")):
+                return
     raise RunError(f"no KV cache after {START_LIMIT_S} s")
+
+
+def says_size(log: str) -> bool:
+    return kv_tokens(log) is not None
 
 
 def last_error(log: str) -> str:
@@ -211,15 +230,9 @@ def page(rows: list[Row], logs: dict[int, dict[str, str]], kept: dict[int, Outco
 Written by `python -m tests.benchmarks.kv_capacity` on {today()}: {machine()}.
 
 "GPU KV cache size" as vLLM prints it on virtual GPUs, and as real servers have logged it, with
-their settings as far as they are known (tests/data/kv_cache_logs). Here vLLM is
-{" or ".join(map(str, ENGINES))}, whichever is nearer to the server's. (Rows of older servers that
-still say 0.24.0 were measured before, without estimates of CUDA graphs and without sorting.)
-
-Before {TRITON_SAMPLER_SINCE} vLLM sorted the logits in torch where it now has a Triton kernel
-(pull request 33538 of vLLM), and took more memory for it: 1.25 GB in place of 0.38 GB for 256
-requests and 131,072 tokens, as pull request 32558 says. The profiling run samples for as many
-requests as can run. For such servers vLLM's older function, which is still there, is called here,
-too (tests/clients/sorting_sampler.py): "sorts logits" below.
+their settings as far as they are known (tests/data/kv_cache_logs). Here vLLM is the server's own
+version, or the nearest of {", ".join(map(str, ENGINES))}. Those that the patches do not know come up
+unpatched, as far as this line (tests/benchmarks/older_vllm.py).
 
 {len(errors)} of {len(rows)} rows: median error {statistics.median(errors):.2%}, with a bar of
 {MEDIAN_BAR:.0%}; worst {max(errors):.2%}, with a bar of {WORST_BAR:.0%}.

@@ -16,7 +16,7 @@ _PACKAGE = Path(__file__).parents[3]
 
 def torch() -> None:
     """Called at the end of ``import torch`` (entry point ``torch.backends``)."""
-    _make_warpserve_importable()
+    make_warpserve_importable()
     from warpserve.patches import sglang, vllm
     from warpserve_autoload import torch_ops, virtual_kernels
 
@@ -26,7 +26,7 @@ def torch() -> None:
     sglang.install()
 
 
-def _make_warpserve_importable() -> None:
+def make_warpserve_importable() -> None:
     """Without what lies beside it: its environment's packages are not the engine's."""
     if "warpserve" in sys.modules:
         return
