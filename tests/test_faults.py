@@ -90,6 +90,29 @@ def test_a_killed_timekeeper_ends_sleeping_members_and_daemons(warpserve: Warpse
     assert outcome.exit_code == 95
 
 
+UNNAMED = """
+import ctypes, pathlib, time
+# As setproctitle does, by which processes of vLLM name themselves: over the environment.
+start, end = map(int, pathlib.Path("/proc/self/stat").read_text().rpartition(")")[2].split()[47:49])
+ctypes.memset(start, 0, end - start)
+print("unnamed", flush=True)
+while True: pass
+"""
+
+
+def test_a_killed_timekeeper_ends_members_whose_environment_is_gone(warpserve: Warpserve) -> None:
+    script = f"setsid {sys.executable} -c '{UNNAMED}' & cat"
+    running = warpserve.start(["/bin/sh", "-c", script], stdin=subprocess.PIPE)
+    assert running.process.stdout is not None
+    assert running.process.stdout.readline() == "unnamed\n"
+    (unnamed,) = (process.id for process in running.state().members if "python" in process.name)
+    os.kill(running.timekeeper_pid(), signal.SIGKILL)
+    outcome = running.wait()
+    assert outcome.exit_code == 95
+    assert str(unnamed) in outcome.stderr
+    assert not Path(f"/proc/{unnamed}").exists()
+
+
 def test_a_killed_launcher_ends_the_session(warpserve: Warpserve) -> None:
     running = spinning_session(warpserve)
     running.process.kill()

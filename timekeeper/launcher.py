@@ -17,7 +17,7 @@ from typing import Self
 from warpserve.errors import SessionEnded, SessionError
 from warpserve.timekeeper import native
 from warpserve.timekeeper.control import ControlConnection, Exited
-from warpserve.timekeeper.leftovers import kill_leftovers
+from warpserve.timekeeper.leftovers import clock_of, kill_leftovers
 from warpserve.timekeeper.options import SessionOptions
 from warpserve.timekeeper.state import SessionState
 
@@ -76,10 +76,12 @@ class RunningSession:
         # In memory: a file would stay behind where this process is killed.
         self._summary_fd = os.memfd_create("warpserve-summary", os.MFD_CLOEXEC)
         self._process: subprocess.Popen[bytes] | None = None
+        self._clock: int | None = None
         try:
             self._write_private("token", secrets.token_bytes(32))
             self._process = self._start_timekeeper()
             self._control = ControlConnection(self.folder)
+            self._clock = clock_of(self._process.pid)
         except BaseException:
             self._clean_up()
             raise
@@ -198,7 +200,7 @@ class RunningSession:
             self._process.kill()
             self._process.wait()
         self._process = None
-        killed = kill_leftovers(self.folder)
+        killed = kill_leftovers(self.folder, self._clock)
         if killed:
             print(f"warpserve: killed what was left of the session: {killed}", file=sys.stderr)
         shutil.rmtree(self.folder, ignore_errors=True)
