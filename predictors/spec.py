@@ -58,7 +58,11 @@ def predictor_of(spec: str, deployment: Deployment) -> Explaining:
 
 def read_spec(spec: str) -> MakePredictor:
     """What makes the predictor, once it is known what for. Raises PredictorError, too."""
-    kind, argument, options = parse(spec)
+    return _maker(parse(spec))
+
+
+def _maker(spec: Spec) -> MakePredictor:
+    kind, argument, options = spec
     make = _KINDS[kind](argument)
     if kind in _OF_OPERATORS:
         make = _with_drafter(make)
@@ -91,8 +95,9 @@ def check_spec(spec: str, hardware: Hardware | None) -> None:
 
     For warpserve's own Python. ``hardware``: what the session's members will see, if anything.
     """
-    read_spec(spec)
-    if parse(spec).kind == "aiconfigurator" and hardware is not None:
+    parsed = parse(spec)
+    _maker(parsed)
+    if parsed.kind == "aiconfigurator" and hardware is not None:
         from warpserve.predictors.aiconfigurator.tables import system_of
 
         system_of(hardware)

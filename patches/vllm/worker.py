@@ -33,7 +33,7 @@ class VirtualSteps:
         config = worker.vllm_config
         self._drafts = drafts_of(config)
         vocabulary_size = config.model_config.get_vocab_size()
-        self._requests = Requests(vocabulary_size, Acceptance.of_session(self._drafts))
+        self._requests = Requests(vocabulary_size, worker.virtual_acceptance)
         self._logprobs = Logprobs(vocabulary_size)
         self._predictor = worker.virtual_predictor
         self._stream = StepStream(
@@ -147,7 +147,7 @@ def patch_worker(module: ModuleType) -> None:
         self.virtual_predictor = predictor_of_session(
             deployment_of(self.vllm_config, pipeline_rank)
         )
-        Acceptance.of_session(drafts_of(self.vllm_config))
+        self.virtual_acceptance = Acceptance.of_session(drafts_of(self.vllm_config))
         loaded = load_model(self, *arguments, **options)
         for part in self.model_runner.get_model().modules():
             if hasattr(part, "do_not_compile"):
