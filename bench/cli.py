@@ -14,6 +14,7 @@ from warpserve.bench.clients import result_table
 from warpserve.bench.config import RunConfig
 from warpserve.bench.experiment import run_experiment
 from warpserve.bench.kv_cache import kv_tokens_of_file
+from warpserve.bench.options import EnginePython, Out
 from warpserve.bench.predictions import PredictedSteps
 from warpserve.bench.run_folder import RunFolder, dated_folder
 from warpserve.bench.summary import Serving, Spread, Summary
@@ -32,9 +33,7 @@ def bench(
         ),
     ] = None,
     engine: Annotated[str | None, typer.Option(help="ENGINE==VERSION [vllm==0.24.0]")] = None,
-    engine_python: Annotated[
-        Path | None, typer.Option(help="the Python of an environment of your own")
-    ] = None,
+    engine_python: EnginePython = None,
     model: Annotated[
         str | None, typer.Option(help="a name (`warpserve models`), hub id or folder")
     ] = None,
@@ -85,7 +84,7 @@ def bench(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="[0]")] = None,
     clock: Annotated[Clock | None, typer.Option(help="exact, live or sleep [exact]")] = None,
-    out: Annotated[Path | None, typer.Option(help="the run folder [runs/DATE-TIME]")] = None,
+    out: Out = None,
 ) -> None:
     """Run an engine on virtual GPUs under a workload, and leave a folder with all about it."""
     run, engine_flags = split_arguments(arguments or [])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -14,9 +13,11 @@ from warpserve.bench.compare.comparison import Comparison, compare
 from warpserve.bench.compare.page import write_page
 from warpserve.bench.compare.thresholds import Threshold, exceeded
 from warpserve.bench.experiment import run_experiment
+from warpserve.bench.options import EnginePython, Out
 from warpserve.bench.real.files import write_run
 from warpserve.bench.real.read import merged, read_run, with_said
 from warpserve.bench.real.schema import Run
+from warpserve.bench.run_folder import dated_folder
 from warpserve.bench.twin import Twin, twin_of, write_arrivals
 from warpserve.console import console
 from warpserve.errors import WarpserveError
@@ -31,13 +32,11 @@ def replay(
         ),
     ],
     predictor: Annotated[str, typer.Option(help="how long steps take")] = "aiconfigurator",
-    out: Annotated[Path | None, typer.Option(help="the run folder [runs/DATE-TIME]")] = None,
+    out: Out = None,
     engine: Annotated[
         str | None, typer.Option(help="another than the real one, such as vllm==0.24.0")
     ] = None,
-    engine_python: Annotated[
-        Path | None, typer.Option(help="the Python of an environment of your own")
-    ] = None,
+    engine_python: EnginePython = None,
     model: Annotated[str | None, typer.Option(help="where the run does not name it well")] = None,
     gpu: Annotated[str | None, typer.Option(help="where the run does not say it")] = None,
     fast: Annotated[
@@ -54,7 +53,7 @@ def replay(
     ] = False,
 ) -> None:
     """Send a real run's requests to its emulated twin, and show how far apart both are."""
-    folder = out or Path("runs") / datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    folder = out or dated_folder()
     files, flags = _split(arguments)
     try:
         thresholds = [Threshold.parse(text) for text in max_error or ()]

@@ -6,7 +6,6 @@ import http.client
 import os
 import signal
 import socket
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +13,7 @@ from packaging.version import Version
 
 from warpserve.bench.config import EngineConfig
 from warpserve.bench.engine import EngineLaunch, RunningEngine
+from warpserve.bench.options import EnginePython
 from warpserve.errors import WarpserveError
 from warpserve.patches.engines import EngineError, EngineStore
 from warpserve.timekeeper.options import Clock
@@ -32,9 +32,7 @@ def serve(
     engine_flags: Annotated[
         list[str] | None, typer.Argument(metavar="[-- ENGINE FLAGS]", help="the engine's own")
     ] = None,
-    engine_python: Annotated[
-        Path | None, typer.Option(help="the Python of an environment of your own")
-    ] = None,
+    engine_python: EnginePython = None,
     port: Annotated[int, typer.Option(help="on 127.0.0.1")] = 8000,
     seed: Annotated[int, typer.Option()] = 0,
     clock: Annotated[

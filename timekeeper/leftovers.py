@@ -9,13 +9,12 @@ import signal
 import time
 from pathlib import Path
 
-
 _CLOCK_PAGE = re.compile(rb"^\S+ \S+ \S+ \S+ (\d+) +/memfd:warpserve-clock\b", re.MULTILINE)
 """The line of /proc/PID/maps, with the page's inode."""
 
 
 def clock_of(pid: int) -> int | None:
-    """Which session's clock page a process maps: the Timekeeper, and each member that it reaches."""
+    """Which session's clock page a process maps: the Timekeeper does, and each member."""
     found = _CLOCK_PAGE.search(Path(f"/proc/{pid}/maps").read_bytes())
     return int(found[1]) if found else None
 
