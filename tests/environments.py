@@ -19,7 +19,7 @@ from warpserve.patches.engines import EngineRequirement, EngineStore
 _CUPY = ("cupy-cuda13x==14.2.0", "nvidia-cuda-nvrtc==13.5.37", "nvidia-cuda-runtime==13.5.37")
 """With the headers that it includes in its kernels, and the library that would compile them."""
 _CLIENTS = ("guidellm==0.8.1", "aiperf==0.13.0")
-OLDER_VLLMS = ("0.8.5.post1", "0.10.0", "0.10.2", "0.11.0", "0.12.0", "0.15.1", "0.17.1")
+OLDER_VLLMS = ("0.10.2", "0.11.0", "0.15.1")
 """Which the patches do not know, for the sizes of their KV caches."""
 _PACKAGES = "lib/python3*/site-packages"
 
