@@ -10,7 +10,11 @@ from tests.benchmarks.predictors.steady_state import Load
 
 
 def markdown() -> Iterator[str]:
-    tpot_ns = {(outcome.deployment, outcome.load): outcome.tpot_ms * 1e6 for outcome in read_kept()}
+    kept = read_kept()
+    if not kept:
+        yield "None has been run yet."
+        return
+    tpot_ns = {(outcome.deployment, outcome.load): outcome.tpot_ms * 1e6 for outcome in kept}
 
     def pairs(cell: Cell, points: Sequence[Point]) -> Iterator[tuple[Load, float, float]]:
         for point in points:
