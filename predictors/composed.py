@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from warpserve.predictors.batch import Batch
+from warpserve.predictors.mixed import Mixed, Prefill
 from warpserve.predictors.predictor import (
     Lookups,
     OperatorTime,
@@ -31,11 +32,8 @@ from warpserve.predictors.sampling import Sampling
 from warpserve.predictors.skewed import Skewed
 
 _CACHED_SIZES = 8192
-_TILES = "tiles of single rows, beside prefills"
+_BESIDE = "beside prefills"
 _ALONE = "its thread blocks, when the others are done"
-
-Prefill = tuple[int, int]
-"""New and cached tokens of one request."""
 
 
 class StepCosts(Protocol):
@@ -43,8 +41,6 @@ class StepCosts(Protocol):
 
     provenance: Provenance
     """Of a step that ``outside`` has no objection to."""
-    tile_ns: float
-    """What a token of a decode's context costs beside prefills at least (`mixed`)."""
 
     def tokens(self, tokens: int, *, has_prefill: bool) -> list[OperatorTime]: ...
 
@@ -62,14 +58,19 @@ class StepCosts(Protocol):
 
 
 class Composed:
-    """The predictor of any StepCosts. ``sampling``, ``skewed``: None where to be left out."""
+    """The predictor of any StepCosts. What is None is left out."""
 
     def __init__(
-        self, costs: StepCosts, sampling: Sampling | None = None, skewed: Skewed | None = None
+        self,
+        costs: StepCosts,
+        sampling: Sampling | None = None,
+        skewed: Skewed | None = None,
+        mixed: Mixed | None = None,
     ) -> None:
         self._costs = costs
         self._sampling = sampling
         self._skewed = skewed
+        self._mixed = mixed
         self._fixed_ns = lru_cache(_CACHED_SIZES)(self._compute_fixed_ns)
 
     def predict(self, batch: Batch) -> Prediction:
@@ -81,7 +82,7 @@ class Composed:
         if contexts:
             alone_ns = _total_ns(costs.decode_attention(contexts))
             if prefills:
-                duration_ns += max(alone_ns, costs.tile_ns * sum(contexts))
+                duration_ns += self._beside_ns(prefills, contexts, alone_ns)
             else:
                 duration_ns += alone_ns + self._skew_ns(batch, contexts)
         if not (math.isfinite(duration_ns) and duration_ns > 0):
@@ -98,11 +99,13 @@ class Composed:
         if prefills:
             rows += costs.prefill_attention(prefills)
         if contexts:
-            alone = costs.decode_attention(contexts)
-            tiles = OperatorTime("decode attention", costs.tile_ns * sum(contexts), _TILES)
-            are_longer = prefills and tiles.duration_ns > _total_ns(alone)
-            rows += [tiles] if are_longer else alone
-            skew_ns = 0.0 if prefills else self._skew_ns(batch, contexts)
+            rows += costs.decode_attention(contexts)
+        if contexts and prefills:
+            alone_ns = _total_ns(costs.decode_attention(contexts))
+            more_ns = self._beside_ns(prefills, contexts, alone_ns) - alone_ns
+            rows += [OperatorTime("decode attention", more_ns, _BESIDE)] if more_ns else []
+        elif contexts:
+            skew_ns = self._skew_ns(batch, contexts)
             rows += [OperatorTime("longest context", skew_ns, _ALONE)] if skew_ns else []
         return rows + self._of_requests(len(batch.requests))
 
@@ -115,6 +118,13 @@ class Composed:
     def _compute_fixed_ns(self, tokens: int, requests: int, has_prefill: bool) -> float:
         of_tokens = self._costs.tokens(tokens, has_prefill=has_prefill)
         return _total_ns(of_tokens) + _total_ns(self._of_requests(requests))
+
+    def _beside_ns(
+        self, prefills: Sequence[Prefill], contexts: Sequence[int], alone_ns: float
+    ) -> float:
+        if self._mixed is None:
+            return alone_ns
+        return self._mixed.decodes_ns(prefills, contexts, alone_ns)
 
     def _skew_ns(self, batch: Batch, contexts: Sequence[int]) -> float:
         return 0.0 if self._skewed is None else self._skewed.extra_ns(batch, contexts)

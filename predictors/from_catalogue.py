@@ -22,6 +22,7 @@ def hardware_of(spec: str) -> Hardware:
         kind=gpu.kind,
         compute_capability=gpu.compute_capability,
         multiprocessors=gpu.sm_count,
+        l2_bytes=gpu.l2_size_bytes,
         flops=_flops(gpu),
         sums_at_half_rate=gpu.brand == "geforce",
         memory_bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s,

@@ -25,6 +25,7 @@ class Hardware:
     compute_capability: str
     """``9.0``, say."""
     multiprocessors: int
+    l2_bytes: int
     flops: dict[str, float]
     sums_at_half_rate: bool
     """GeForce: adding up in 32 bits, of which ``flops`` tell, takes the units twice as long."""

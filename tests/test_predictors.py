@@ -29,7 +29,7 @@ from warpserve.predictors.analytic.attention import visible_pairs
 from warpserve.predictors.analytic.collectives import all_reduce_ns
 from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.captured import SIZES, padded_tokens
-from warpserve.predictors.composed import Composed, Prefill
+from warpserve.predictors.composed import Composed
 from warpserve.predictors.constant import Constant
 from warpserve.predictors.curves import Curve, blend, position
 from warpserve.predictors.deployment import Deployment, Drafter
@@ -38,6 +38,7 @@ from warpserve.predictors.hardware import hardware_environment, hardware_of_sess
 from warpserve.predictors.learned.features import NAMES, features
 from warpserve.predictors.learned.fit import fit
 from warpserve.predictors.learned.predictor import Learned, Regression
+from warpserve.predictors.mixed import Mixed, Prefill
 from warpserve.predictors.model_shape import LatentAttention, ModelShape, model_shape
 from warpserve.predictors.predictor import (
     Explaining,
@@ -394,7 +395,6 @@ class FakeCosts:
     """The same time for each part."""
 
     provenance = Provenance.ANALYTIC
-    tile_ns = 0.0
 
     def __init__(self, part_ns: float = 1.0, objection: str | None = None) -> None:
         self._part_ns = part_ns
@@ -589,10 +589,10 @@ def test_decodes_beside_prefills_lose_their_tiles(gpu: str, model: str, is_longe
 
     def decode_attention_ns(*requests: RequestStep) -> float:
         rows = predictor.explain(Batch(requests, 128))
-        return next(row.duration_ns for row in rows if row.name == "decode attention")
+        return sum(row.duration_ns for row in rows if row.name == "decode attention")
 
     ratio = decode_attention_ns(*steps, chunk) / decode_attention_ns(*steps)
-    assert 1.3 < ratio < 4 if is_longer else ratio == 1
+    assert 1.3 < ratio < 9 if is_longer else ratio == 1
 
 
 @pytest.mark.parametrize(
@@ -630,6 +630,26 @@ def test_geforce_multiplies_at_its_stated_rate() -> None:
     operations = 2 * 2_048 * 32 * 4_096 * (6_144 + 4_096)
     reached = operations / rows["attention projections"] * 1e9
     assert reached == pytest.approx(0.99 * 165.2e12, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "count", "context", "prefill_tokens", "measured_us"),
+    [
+        ("rtx-4090", 32, 1_025, 256, 317),
+        ("rtx-4090", 64, 1_025, 1_024, 693),
+        ("rtx-4090", 128, 2_049, 256, 4_530),  # a head's 134 MB do not fit into 75 MB
+        ("rtx-pro-6000", 32, 1_025, 256, 158),
+        ("rtx-pro-6000", 64, 2_049, 1_024, 600),
+        ("rtx-pro-6000", 128, 1_025, 1_024, 764),
+    ],
+)
+def test_decodes_beside_prefills_take_what_was_measured(
+    gpu: str, count: int, context: int, prefill_tokens: int, measured_us: float
+) -> None:
+    """In one layer of Llama-3.1-8B (tests/data/llmservingsim/profiles): without the prefill's."""
+    mixed = Mixed(deployment(hardware=hardware_of(gpu)))
+    found_ns = mixed.decodes_ns([(prefill_tokens, 0)], [context] * count, 0.0)
+    assert found_ns / 32e3 == pytest.approx(measured_us, rel=0.15)
 
 
 def test_ranks_share_the_work_and_pay_for_it() -> None:

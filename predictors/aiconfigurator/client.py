@@ -11,6 +11,7 @@ from dataclasses import replace
 from warpserve.predictors.aiconfigurator.step_table import StepTable, TableCosts
 from warpserve.predictors.composed import Composed
 from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.mixed import Mixed
 from warpserve.predictors.predictor import PredictorError
 from warpserve.predictors.sampling import Sampling
 from warpserve.predictors.skewed import Skewed
@@ -30,7 +31,7 @@ def aiconfigurator(deployment: Deployment) -> Composed:
     table = StepTable.from_json(_table_text(replace(deployment, drafter=None)))
     for note in table.notes:
         logging.getLogger(__name__).warning("warpserve: aiconfigurator: %s", note)
-    return Composed(TableCosts(table), Sampling(deployment), Skewed(deployment))
+    return Composed(TableCosts(table), Sampling(deployment), Skewed(deployment), Mixed(deployment))
 
 
 def _table_text(deployment: Deployment) -> str:

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
-from warpserve.predictors.composed import Prefill
 from warpserve.predictors.curves import Curve, blend, position
+from warpserve.predictors.mixed import Prefill
 from warpserve.predictors.predictor import OperatorTime, PredictorError, Provenance
 
 _CACHED_PREFILLS = 8192
@@ -45,8 +45,6 @@ class StepTable:
     notes: list[str]
     """What the user is to know about these figures."""
     limits: Limits
-    tile_ns: float
-    """What a token of a decode's context costs beside prefills at least: not measured (`mixed`)."""
     tokens: list[int]
     prefill_operators: list[Operator]
     """Of a step with prefills, over ``tokens``."""
@@ -93,7 +91,6 @@ class TableCosts:
 
     def __init__(self, table: StepTable) -> None:
         self._table = table
-        self.tile_ns = table.tile_ns
         self._curves = {
             has_prefill: [
                 (each.name, Curve(table.tokens, each.duration_ns), f"{each.source}, {table.source}")

@@ -25,7 +25,6 @@ from warpserve.cache import cache_folder
 from warpserve.predictors.aiconfigurator.step_table import Limits, Operator, StepTable
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.hardware import Hardware
-from warpserve.predictors.mixed import tile_ns
 from warpserve.predictors.model_shape import LatentAttention, model_shape
 from warpserve.predictors.predictor import PredictorError
 from warpserve.predictors.weights import weights_of
@@ -152,7 +151,6 @@ def _table_of(model: _Model, deployment: Deployment, tables: str) -> StepTable:
         source=f"{_PACKAGE} {_package_version()}, {tables}",
         notes=[*_known_holes(deployment, tables), *_not_measured(sources)],
         limits=limits_of(deployment),
-        tile_ns=tile_ns(deployment, model_shape(deployment.config)),
         tokens=_TOKENS,
         prefill_operators=prefill_operators,
         decode_operators=decode_operators,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from warpserve.predictors.analytic.roofline import Roofline
-from warpserve.predictors.composed import Prefill
+from warpserve.predictors.mixed import Prefill
 from warpserve.predictors.model_shape import GroupedAttention, LatentAttention
 from warpserve.predictors.predictor import PredictorError
 from warpserve.predictors.weights import WeightFormat

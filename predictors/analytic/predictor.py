@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from warpserve.predictors.analytic.attention import AttentionLayer, Grouped, Latent, Work
 from warpserve.predictors.analytic.collectives import all_reduce_ns, gather_ns
 from warpserve.predictors.analytic.roofline import ATTENTION, EXPERTS, Roofline
-from warpserve.predictors.composed import Composed, Prefill
+from warpserve.predictors.composed import Composed
 from warpserve.predictors.deployment import Deployment
-from warpserve.predictors.mixed import tile_ns
+from warpserve.predictors.mixed import Mixed, Prefill
 from warpserve.predictors.model_shape import Experts, GroupedAttention, ModelShape, model_shape
 from warpserve.predictors.predictor import OperatorTime, PredictorError, Provenance
 from warpserve.predictors.sampling import Sampling
@@ -24,7 +24,7 @@ _ACTIVATION_BYTES = 2
 def analytic(deployment: Deployment) -> Composed:
     """Raises PredictorError for a model or a layout that is not understood, naming the field."""
     costs = AnalyticCosts(deployment, model_shape(deployment.config))
-    return Composed(costs, Sampling(deployment), Skewed(deployment))
+    return Composed(costs, Sampling(deployment), Skewed(deployment), Mixed(deployment))
 
 
 class AnalyticCosts:
@@ -38,7 +38,6 @@ class AnalyticCosts:
         self._roofline = Roofline(deployment.hardware)
         self._weights = weights_of(deployment.config, deployment.weights)
         self._layers = deployment.stage_layers(shape.layers)
-        self.tile_ns = tile_ns(deployment, shape)
         self._stage_share = self._layers / shape.layers
         self._attention = _attention_of(deployment, shape)
         _check_divides("intermediate_size", shape.intermediate, deployment.tensor_parallel)
