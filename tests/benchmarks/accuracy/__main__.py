@@ -56,7 +56,7 @@ Two causes of what was +7 to +23 % before are in the predictors now: keys and va
 memory, not from a cache, and the longest of many contexts goes on alone
 ([predictors.md](../predictors.md)). What is left is 1 to 2 ms for 7 to 72 requests, whatever their
 contexts. Attention by LLMServingSim's kernels, timed inside vLLM, explains half of it below 32
-requests; the rest of it is not known. Prefills of 2,048 tokens are short by 1.4 ms of 92 ms, too.
+requests; the rest of it is not known. Steps with 2,048 tokens of prefills are a percent short, too.
 A scale that makes up for it on average is too large for full batches, hence TPOT's P99, and too
 small while requests are few, at the beginning, on which the median of TTFT depends, and at the end,
 hence the makespan. The first request took 60 ms longer than its steps: something started up.
