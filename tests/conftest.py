@@ -7,8 +7,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests import harness
+
+settings.register_profile("any-load", deadline=None)  # it counts host time
+settings.load_profile("any-load")
 
 
 @pytest.fixture
