@@ -33,11 +33,16 @@ class LockStep:
         """What this rank waits before its step, in ns; and how long the step takes."""
         if self._group is None:
             return 0, prediction
+        free_ns = self._free_ns
+        start_ns, agreed = self.start(prediction)
+        return start_ns - max(free_ns, time.monotonic_ns()), agreed
+
+    def start(self, prediction: Prediction) -> tuple[int, Prediction]:
+        """When all begin, by the members' CLOCK_MONOTONIC in ns; and how long the step takes."""
         ready_ns = max(self._free_ns, time.monotonic_ns())
         start_ns, duration_ns = self.largest([ready_ns, prediction.duration_ns])
-        ready_ns = max(self._free_ns, time.monotonic_ns())
         self._free_ns = start_ns + duration_ns
-        return start_ns - ready_ns, prediction._replace(duration_ns=duration_ns)
+        return start_ns, prediction._replace(duration_ns=duration_ns)
 
     def largest(self, values: list[int]) -> list[int]:
         """Of all ranks, each. Raises LockStepError where one does not come."""

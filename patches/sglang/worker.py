@@ -58,7 +58,7 @@ class VirtualSteps:
         )
         shares_experts = parallel.attn_dp_enabled and parallel.attn_dp_size > 1
         self._lock_step = LockStep(parallel.tp_group.cpu_group if shares_experts else None)
-        self._is_alone = parallel.pp_size == 1 and not self._lock_step.is_shared
+        self._is_stage = parallel.pp_size > 1
         self._hands_on = None
         if parallel.pp_rank < parallel.pp_size - 1:
             most_tokens = max(get_schedule().max_prefill_tokens, model.context_len)
@@ -141,19 +141,20 @@ class VirtualSteps:
         return padded
 
     def _run(self, step: Batch, request_ids: list[str]) -> None:
-        predicted = self._predictor.predict(step) if step.requests else _NO_WORK
-        begun_ns = self._begun_ns() if self._is_alone else None
-        wait_ns, prediction = self._lock_step.agree(predicted)
-        if wait_ns > 0:
-            self._stream.wait(wait_ns)
+        prediction = self._predictor.predict(step) if step.requests else _NO_WORK
+        together_ns = None
+        if self._lock_step.is_shared:
+            together_ns, prediction = self._lock_step.start(prediction)
+        begun_ns = None if self._is_stage else self._begun_ns(together_ns)
         self._stream.run(step, request_ids, prediction, begun_ns)
         self._end = torch.cuda.Event(enable_timing=True)
         self._end.record()
 
-    def _begun_ns(self) -> int | None:
+    def _begun_ns(self, together_ns: int | None) -> int | None:
         """When this step begins, if its inputs on the stream are all that it has waited for.
 
-        That is when the one before has ended, or now. None: it waits for others.
+        That is when the one before has ended, or now; or at ``together_ns``, with other ranks'.
+        None: it waits for others.
         """
         ready = torch.cuda.Event(enable_timing=True)
         ready.record()
@@ -161,8 +162,8 @@ class VirtualSteps:
         end_ns = 0 if self._end is None else instant_of(self._end.cuda_event)
         if ready_ns is None or end_ns is None:
             return None
-        begun_ns = max(end_ns, time.monotonic_ns())
-        return begun_ns if 0 <= ready_ns - begun_ns <= _INPUTS_NS else None
+        begun_ns = max(end_ns, time.monotonic_ns()) if together_ns is None else together_ns
+        return begun_ns if ready_ns - begun_ns <= _INPUTS_NS else None
 
 
 def patch_worker(module: ModuleType) -> None:
