@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
 from types import ModuleType
 from typing import Any
 
 from warpserve.patches.instants import session_folder
 from warpserve.patches.versions import require_attributes
+
+
+_LOOK_MS = 1_000  # of virtual time, as SGLang's own
 
 
 def sleep_when_idle(module: ModuleType) -> None:
@@ -20,8 +24,10 @@ def sleep_when_idle(module: ModuleType) -> None:
     maybe_sleep = scheduler_class.maybe_sleep_on_idle
 
     def maybe_sleep_on_idle(self: Any) -> None:
-        """Asked to end, it looks whether it is only when it begins once more."""
-        if not self.gracefully_exit:
+        """Asked to end, it looks for that when it begins once more; some loops never do."""
+        if self.gracefully_exit:
+            time.sleep(_LOOK_MS / 1e3)
+        else:
             maybe_sleep(self)
 
     def init_idle_sleeper(self: Any) -> None:
@@ -39,9 +45,6 @@ def sleep_when_idle(module: ModuleType) -> None:
 
     scheduler_class.init_idle_sleeper = init_idle_sleeper
     scheduler_class.maybe_sleep_on_idle = maybe_sleep_on_idle
-
-
-_LOOK_MS = 1_000  # of virtual time, as SGLang's own
 
 
 class IdleSleeper:
