@@ -11,7 +11,6 @@ from typing import Any
 from warpserve.patches.instants import session_folder
 from warpserve.patches.versions import require_attributes
 
-
 _LOOK_MS = 1_000  # of virtual time, as SGLang's own
 
 
