@@ -3,6 +3,7 @@
 | symbol | how | why |
 |---|---|---|
 | ``ServerArgs.resolve_once`` | before, "dummy" in place of "auto" | no weights are needed |
+| ``DefaultModelLoader`` of adapters | "auto" in place of "dummy" | they are read |
 | ``load_jit`` | modules of no compiler | no kernel runs |
 | ``BaseRunner.warmup``, ``capture`` of graph runners | left out | likewise; padding stays |
 | ``ReqToTokenPool``, allocators | in control memory | their contents decide |
@@ -43,7 +44,7 @@ from warpserve.patches.sglang.bookkeeping import (
 from warpserve.patches.sglang.data_parallel import block_controller
 from warpserve.patches.sglang.graphs import build_nothing, capture_nothing, warm_up_nothing
 from warpserve.patches.sglang.idle import sleep_when_idle
-from warpserve.patches.sglang.loading import load_configurations
+from warpserve.patches.sglang.loading import load_adapters, load_configurations
 from warpserve.patches.sglang.shared_files import keep_in_session
 from warpserve.patches.sglang.speculation import draft_virtually, know_lengths
 from warpserve.patches.sglang.verified import Verified
@@ -63,6 +64,7 @@ def install() -> None:
         return
     after_import("sglang.srt.distributed.parallel_state", _patch_groups)
     after_import("sglang.srt.server_args", load_configurations)
+    after_import("sglang.srt.lora.lora", load_adapters)
     after_import("sglang.kernels.jit.utils.compile.loader", build_nothing)
     after_import("sglang.srt.managers.data_parallel_controller", block_controller)
     verified = Verified()

@@ -1,7 +1,8 @@
-"""Models that are only configurations: loaded without weights."""
+"""Models that are only configurations: loaded without weights. Their adapters have some."""
 
 from __future__ import annotations
 
+import copy
 import os
 from types import ModuleType
 from typing import Any
@@ -25,3 +26,21 @@ def load_configurations(module: ModuleType) -> None:
         resolve_once(self)
 
     arguments_class.resolve_once = resolve_without_weights
+
+
+def load_adapters(module: ModuleType) -> None:
+    """``module``: sglang.srt.lora.lora. Raises RuntimeError where it lacks a symbol.
+
+    Adapters are small, and read from their files: there are no dummies of them.
+    """
+    require_attributes(module, ("DefaultModelLoader",))
+    loader_class = module.DefaultModelLoader
+
+    class AdapterLoader(loader_class):  # type: ignore[misc, valid-type]
+        def __init__(self, load_config: Any) -> None:
+            config = copy.copy(load_config)
+            if config.load_format == "dummy":
+                config.load_format = type(load_config.load_format)("auto")
+            super().__init__(config)
+
+    vars(module)["DefaultModelLoader"] = AdapterLoader
