@@ -159,7 +159,8 @@ def test_pressure(warpserve: Warpserve, tmp_path: Path) -> None:
     a step; the more urgent of two waiting requests comes first; tokens are sent five at a time.
     """
     bursts = [
-        [asked(prompt(n, 400), 400, f"many-{n}") for n in range(6)],
+        # Each counts as whole when it comes, and as little when it runs.
+        [asked(prompt(n, 400), 400, f"many-{n}") | {"delay_s": n * 0.2} for n in range(6)],
         [
             asked(prompt(20, 1_500), 200, "occupies"),
             {**asked(prompt(21, 1_200), 5, "late", priority=1), "delay_s": 0.1},
