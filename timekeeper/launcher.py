@@ -19,6 +19,7 @@ from warpserve.timekeeper import native
 from warpserve.timekeeper.control import ControlConnection, Exited
 from warpserve.timekeeper.leftovers import clock_of, kill_leftovers
 from warpserve.timekeeper.options import SessionOptions
+from warpserve.timekeeper.shared_memory import remove_noted
 from warpserve.timekeeper.state import SessionState
 
 _READY_LIMIT_S = 30.0
@@ -203,6 +204,7 @@ class RunningSession:
         killed = kill_leftovers(self.folder, self._clock)
         if killed:
             print(f"warpserve: killed what was left of the session: {killed}", file=sys.stderr)
+        remove_noted(self.folder)
         shutil.rmtree(self.folder, ignore_errors=True)
         if self._summary_fd >= 0:
             os.close(self._summary_fd)

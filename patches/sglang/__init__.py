@@ -13,9 +13,13 @@
 | ``TpModelWorker.forward_batch_generation`` | instead | a step is its predicted time |
 | ``SchedulerIpcChannels.create`` | requests without the present instant's | no race |
 | ``Scheduler.init_idle_sleeper`` | sleeps until a request comes | who spins keeps time still |
+| ``Scheduler.on_idle`` | sleeps while only copies are on their way | likewise |
+| ``HostKVCache``, its pools | copies take time, pages are empty | they would fill this host |
+| ``LayerLoadingEvent`` | its events tell when they are reached | steps wait layer by layer |
 | ``Scheduler.run_event_loop`` | before, checks all of this | none is half patched |
 | ``DataParallelController.event_loop`` | likewise | likewise |
 | ``shm_path_for`` of loads | in the session's folder | SGLang leaves it behind |
+| ``mooncake.engine`` | a stand-in where there is none | transfers take their time |
 | ``torch.distributed`` | groups of one rank get the fake backend | they only poll |
 
 The worker is the seam that all versions share: the scheduler's batch goes in, tokens come out. All
@@ -30,6 +34,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from warpserve.patches import mooncake
 from warpserve.patches.imported import after_import
 from warpserve.patches.lone_groups import without_transport
 from warpserve.patches.sglang.arrivals import settle_arrivals
@@ -43,8 +48,20 @@ from warpserve.patches.sglang.bookkeeping import (
 )
 from warpserve.patches.sglang.data_parallel import block_controller
 from warpserve.patches.sglang.graphs import build_nothing, capture_nothing, warm_up_nothing
+from warpserve.patches.sglang.hicache import (
+    allocate_without_touching,
+    copy_in_time,
+    have_memory,
+    know_when_loaded,
+    store_nothing,
+)
 from warpserve.patches.sglang.idle import sleep_when_idle
 from warpserve.patches.sglang.loading import load_adapters, load_configurations
+from warpserve.patches.sglang.pending import (
+    sleep_when_pending,
+    tell_of_storage,
+    tell_of_transfers,
+)
 from warpserve.patches.sglang.shared_files import keep_in_session
 from warpserve.patches.sglang.speculation import draft_virtually, know_lengths
 from warpserve.patches.sglang.verified import Verified
@@ -62,6 +79,7 @@ def install() -> None:
     """Patches SGLang's modules as soon as this process imports them."""
     if not is_virtual():
         return
+    after_import("sglang.srt.server_args", lambda _: mooncake.supply())
     after_import("sglang.srt.distributed.parallel_state", _patch_groups)
     after_import("sglang.srt.server_args", load_configurations)
     after_import("sglang.srt.lora.lora", load_adapters)
@@ -86,6 +104,15 @@ def install() -> None:
     after_import("sglang.srt.speculative.eagle_worker_v2", draft_virtually)
     after_import("sglang.srt.managers.scheduler", know_lengths)
     after_import("sglang.srt.managers.scheduler", sleep_when_idle)
+    after_import("sglang.srt.managers.scheduler", sleep_when_pending)
+    after_import(f"{_CACHE}.host_memory", have_memory)
+    after_import(f"{_CACHE}.pool_host.base", copy_in_time)
+    after_import(f"{_CACHE}.pool_host.common", allocate_without_touching)
+    for pools in ("mha", "mla"):
+        after_import(f"{_CACHE}.pool_host.{pools}", store_nothing)
+    after_import("sglang.srt.managers.cache_controller", know_when_loaded)
+    after_import("sglang.srt.managers.cache_controller", tell_of_storage)
+    after_import("sglang.srt.disaggregation.common.conn", tell_of_transfers)
     after_import("sglang.srt.managers.scheduler", verified.before_event_loop)
 
 

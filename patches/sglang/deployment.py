@@ -22,11 +22,15 @@ _WEIGHTS = {"w8a8_fp8": "fp8", "w8a8_int8": "int8"}
 
 
 def name_of_this_worker() -> str:
-    """By its ranks: no other of its engine has it."""
-    from sglang.srt.runtime_context import get_parallel
+    """By its ranks: no other of its engine has it. By its part, too, where prefill and decode are
+    apart.
+    """
+    from sglang.srt.runtime_context import get_disagg, get_parallel
 
     parallel = get_parallel()
-    return f"{parallel.dp_rank or 0}-{parallel.pp_rank * parallel.tp_size + parallel.tp_rank}"
+    ranks = f"{parallel.dp_rank or 0}-{parallel.pp_rank * parallel.tp_size + parallel.tp_rank}"
+    part = get_disagg().disaggregation_mode
+    return ranks if part == "null" else f"{part}-{ranks}"
 
 
 def deployment_of(worker: Any) -> Deployment:

@@ -59,6 +59,7 @@ class IdleSleeper:
         self._wake = wake
         # Others wait for this rank also when what they wait for is no request.
         self._limit_ms = None if wake is None else _LOOK_MS
+        self._readable = zmq.POLLIN
         self._poller = zmq.Poller()
         self._poller.register(inbox.fileno(), zmq.POLLIN)
         for source in (rpc, wake):
@@ -73,6 +74,17 @@ class IdleSleeper:
             with contextlib.suppress(BlockingIOError):
                 while True:
                     self._wake.recv(1)
+        self._inbox.show_instant()
+
+    def sleep_until(self, progress: Any, limit_ms: int) -> None:
+        """Until something comes, or ``progress``, a file descriptor's owner, is readable.
+
+        Returns when all of its instant is there.
+        """
+        if not self._inbox.has_any():
+            self._poller.register(progress.fileno(), self._readable)
+            self._poller.poll(limit_ms)
+            self._poller.unregister(progress.fileno())
         self._inbox.show_instant()
 
 

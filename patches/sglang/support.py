@@ -6,6 +6,9 @@ from typing import Any
 
 from warpserve.patches.sglang.speculation import ALGORITHMS
 
+STORAGE_TIERS = ("file", "sim")
+"""Of HiCache."""
+
 
 def require_supported(arguments: Any, model: Any) -> None:
     """``arguments``: ServerArgs; ``model``: a ModelConfig.
@@ -19,6 +22,14 @@ def require_supported(arguments: Any, model: Any) -> None:
 
 def _has_data_parallel_attention(arguments: Any) -> bool:
     return bool(arguments.enable_dp_attention) or (getattr(arguments, "attn_dp_size", 1) or 1) > 1
+
+
+def _is_disaggregated(arguments: Any) -> bool:
+    return str(arguments.disaggregation_mode) != "null"
+
+
+def _has_host_tier(arguments: Any) -> bool:
+    return bool(arguments.enable_hierarchical_cache)
 
 
 REFUSALS = (
@@ -46,4 +57,28 @@ REFUSALS = (
     (lambda a, _: getattr(a, "dllm_algorithm", None) is not None, "diffusion models"),
     (lambda a, _: bool(getattr(a, "enable_hisparse", False)), "HiSparse (--enable-hisparse)"),
     (lambda _, m: m.is_encoder_decoder, "encoder-decoder models"),
+    (
+        lambda a, _: a.hicache_storage_backend not in (None, *STORAGE_TIERS),
+        f"a --hicache-storage-backend other than {', '.join(STORAGE_TIERS)}",
+    ),
+    (
+        lambda a, m: _has_host_tier(a) and (m.is_hybrid_swa or bool(a.enable_unified_memory)),
+        "HiCache and pools of several kinds (sliding windows, --enable-unified-memory)",
+    ),
+    (
+        lambda a, _: _has_host_tier(a) and a.pp_size > 1,
+        "both HiCache and pipeline parallelism",
+    ),
+    (
+        lambda a, _: _is_disaggregated(a) and a.disaggregation_transfer_backend != "mooncake",
+        "a --disaggregation-transfer-backend other than mooncake",
+    ),
+    (
+        lambda a, _: _is_disaggregated(a) and a.pp_size > 1,
+        "both prefill-decode disaggregation and pipeline parallelism",
+    ),
+    (
+        lambda a, _: _is_disaggregated(a) and a.speculative_algorithm is not None,
+        "both prefill-decode disaggregation and speculative decoding",
+    ),
 )

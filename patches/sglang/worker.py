@@ -18,6 +18,7 @@ from warpserve.patches.sglang.batches import loras_of, steps_of
 from warpserve.patches.sglang.control import on_device
 from warpserve.patches.sglang.deployment import deployment_of, name_of_this_worker
 from warpserve.patches.sglang.grammar import allowed_tokens
+from warpserve.patches.sglang.loads import delay_ns, loads_of
 from warpserve.patches.sglang.padding import Padded, Padding
 from warpserve.patches.sglang.pipeline import HiddenStates
 from warpserve.patches.sglang.requests import Tokens, logged_as, vector_of
@@ -43,6 +44,7 @@ class VirtualSteps:
     def __init__(self, worker: Any) -> None:
         """``worker``: a TpModelWorker, whose graphs are made."""
         parallel = get_parallel()
+        self._worker = worker
         runner, model = worker.model_runner, worker.model_config
         self._device = worker.device
         self._model = model
@@ -137,18 +139,37 @@ class VirtualSteps:
         padded = self._padding.of(batch, sum(request.new_tokens for request in requests))
         if requests or self._lock_step.is_shared:
             step = Batch(requests, padded.tokens, loras_of(batch))
-            self._run(step, [logged_as(request.rid) for request in batch.reqs])
+            request_ids = [logged_as(request.rid) for request in batch.reqs]
+            self._run(step, request_ids, loads_of(self._worker, batch))
         return padded
 
-    def _run(self, step: Batch, request_ids: list[str]) -> None:
+    def _run(self, step: Batch, request_ids: list[str], loads: list[torch.cuda.Event]) -> None:
         prediction = self._predictor.predict(step) if step.requests else _NO_WORK
         together_ns = None
         if self._lock_step.is_shared:
             together_ns, prediction = self._lock_step.start(prediction)
         begun_ns = None if self._is_stage else self._begun_ns(together_ns)
+        if loads:
+            begun_ns = self._await_loads(loads, begun_ns, prediction.duration_ns)
         self._stream.run(step, request_ids, prediction, begun_ns)
         self._end = torch.cuda.Event(enable_timing=True)
         self._end.record()
+
+    def _await_loads(
+        self, loads: list[torch.cuda.Event], begun_ns: int | None, duration_ns: int
+    ) -> int | None:
+        """Later by what layers wait for their loads; behind all of them where that is not known."""
+        delay = None if begun_ns is None else delay_ns(loads, begun_ns, duration_ns)
+        if begun_ns is None or delay is None:
+            torch.cuda.current_stream().wait_event(loads[-1])
+            return None
+        now = torch.cuda.Event(enable_timing=True)
+        now.record()
+        now_ns = instant_of(now.cuda_event)
+        if now_ns is None:
+            raise RuntimeError("warpserve: a step's beginning is known, but not when it is ready")
+        self._stream.wait(max(0, begun_ns + delay - now_ns))
+        return begun_ns + delay
 
     def _begun_ns(self, together_ns: int | None) -> int | None:
         """When this step begins, if its inputs on the stream are all that it has waited for.

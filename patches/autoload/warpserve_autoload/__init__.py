@@ -18,10 +18,13 @@ def torch() -> None:
     """Called at the end of ``import torch`` (entry point ``torch.backends``)."""
     make_warpserve_importable()
     from warpserve.patches import sglang, vllm
+    from warpserve.patches.imported import after_import
+    from warpserve.patches.shared_memory import note_shared_memory
     from warpserve_autoload import torch_ops, virtual_kernels
 
     torch_ops.load()
     virtual_kernels.load()
+    after_import("multiprocessing.shared_memory", note_shared_memory)
     vllm.install()
     sglang.install()
 

@@ -1,0 +1,83 @@
+"""Transfers of SGLang's, without SGLang: shares of a link, layers that wait, what is given up."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.harness import CLIENTS, Warpserve
+from warpserve.patches.mooncake import _LastFinder, supply
+from warpserve.patches.mooncake.engine import BANDWIDTH, _bytes_per_s
+from warpserve.patches.sglang.hicache import Page
+from warpserve.patches.sglang.loads import pipelined_ns
+
+
+def _arrivals(warpserve: Warpserve, *told: str) -> list[int]:
+    outcome = warpserve.run([sys.executable, CLIENTS / "link.py", *told])
+    assert outcome.exit_code == 0, outcome.stderr
+    return [int(instant) for instant in outcome.stdout.split()]
+
+
+def test_a_transfer_takes_its_bytes(warpserve: Warpserve) -> None:
+    assert _arrivals(warpserve, "0:2") == [2_000_000_000]
+
+
+def test_those_that_send_at_once_share_the_link(warpserve: Warpserve) -> None:
+    assert _arrivals(warpserve, "0:1", "0:1") == [2_000_000_000] * 2
+
+
+def test_shares_change_when_others_come_and_go(warpserve: Warpserve) -> None:
+    """The first has sent 1 GB alone when the second comes, which then takes half of the link; when
+    that has gone, the first has 0.5 GB left.
+    """
+    arrivals = _arrivals(warpserve, "0:2", "1:0.5")
+    assert arrivals == pytest.approx([2_500_000_000, 2_000_000_000], abs=2)
+
+
+def test_a_link_has_a_bandwidth(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(BANDWIDTH, "50")
+    assert _bytes_per_s() == 50e9
+    for wrong in ("0", "-1", "fast", "nan"):
+        monkeypatch.setenv(BANDWIDTH, wrong)
+        with pytest.raises(ValueError, match=BANDWIDTH):
+            _bytes_per_s()
+
+
+def test_the_stand_in_is_found_last(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "meta_path", [f for f in sys.meta_path if type(f) is not _LastFinder])
+    assert importlib.util.find_spec("mooncake") is None
+    supply()
+    stand_in = importlib.util.find_spec("mooncake")
+    assert stand_in is not None
+    assert stand_in.origin is None
+    (tmp_path / "mooncake").mkdir()
+    (tmp_path / "mooncake" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    real = importlib.util.find_spec("mooncake")
+    assert real is not None
+    assert real.origin == str(tmp_path / "mooncake" / "__init__.py")
+
+
+@pytest.mark.parametrize(
+    ("loaded_ns", "took_ns"),
+    [
+        ([0, 0, 0, 0], 400),  # nothing to wait for
+        ([50, 60, 70, 80], 450),  # the first layer waits, the others are there in time
+        ([150, 300, 450, 600], 700),  # loads are slower than layers: the last one decides
+        ([0, 0, 1_000, 1_000], 1_200),  # two layers are left when the third is there
+    ],
+)
+def test_layers_wait_for_their_loads(loaded_ns: list[int], took_ns: int) -> None:
+    assert pipelined_ns([1_000 + loaded for loaded in loaded_ns], 1_000, 400) == took_ns
+
+
+def test_a_page_in_a_file_has_a_size_and_no_blocks(tmp_path: Path) -> None:
+    page = Page(8 << 20)
+    assert page.numel() * page.element_size() == 8 << 20
+    file = tmp_path / "page"
+    page.contiguous().view(dtype=int).numpy().tofile(str(file))
+    assert file.stat().st_size == 8 << 20
+    assert file.stat().st_blocks == 0
