@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from warpserve.patches.mooncake import _LastFinder, supply
 from warpserve.patches.mooncake.engine import BANDWIDTH, _bytes_per_s
 from warpserve.patches.sglang.hicache import Page
 from warpserve.patches.sglang.loads import pipelined_ns
+from warpserve.patches.sglang.support import require_supported
 
 
 def _arrivals(warpserve: Warpserve, *told: str) -> list[int]:
@@ -81,3 +84,37 @@ def test_a_page_in_a_file_has_a_size_and_no_blocks(tmp_path: Path) -> None:
     page.contiguous().view(dtype=int).numpy().tofile(str(file))
     assert file.stat().st_size == 8 << 20
     assert file.stat().st_blocks == 0
+
+
+PLAIN = {
+    "speculative_algorithm": None,
+    "pp_size": 1,
+    "enable_pdmux": False,
+    "enable_two_batch_overlap": False,
+    "enable_dp_attention": False,
+}
+HOST_TIER = {"enable_hierarchical_cache": True, "hicache_storage_backend": None}
+APART = {"disaggregation_mode": "prefill", "disaggregation_transfer_backend": "mooncake"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "refused"),
+    [
+        (HOST_TIER, None),
+        (HOST_TIER | {"hicache_storage_backend": "sim"}, None),
+        (HOST_TIER | {"hicache_storage_backend": "shm"}, "other than file, sim"),
+        (HOST_TIER | {"enable_unified_memory": True}, "pools of several kinds"),
+        (HOST_TIER | {"pp_size": 2}, "HiCache and pipeline"),
+        (APART, None),
+        (APART | {"disaggregation_transfer_backend": "nixl"}, "other than mooncake"),
+        (APART | {"pp_size": 2}, "disaggregation and pipeline"),
+    ],
+)
+def test_what_is_not_known_is_refused(asked: dict[str, Any], refused: str | None) -> None:
+    arguments = SimpleNamespace(**PLAIN | asked)
+    model = SimpleNamespace(is_encoder_decoder=False, hf_text_config=SimpleNamespace())
+    if refused is None:
+        require_supported(arguments, model)
+        return
+    with pytest.raises(NotImplementedError, match=refused):
+        require_supported(arguments, model)

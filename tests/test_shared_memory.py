@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from tests.harness import Warpserve
-from warpserve.timekeeper.shared_memory import NAMED_MEMORY, note, remove_noted
+from warpserve.timekeeper.shared_memory import NAMED_MEMORY, NotedMemory, note
 
 _MAKES_AND_DIES = """
 import multiprocessing.shared_memory as module, os, signal, sys
@@ -37,12 +37,9 @@ def test_only_names_of_shared_memory_are_removed(tmp_path: Path) -> None:
     (memory / "left").touch()
     (memory / "others").touch()
     (tmp_path / "elsewhere").touch()
+    noted = NotedMemory(session)
     for name in ("left", "left", "gone", "../elsewhere", "..", ""):
         note(session, name)
-    assert remove_noted(session, where=memory) == ["left"]
+    assert noted.remove(where=memory) == ["left"]
     assert (memory / "others").exists()
     assert (tmp_path / "elsewhere").exists()
-
-
-def test_a_session_without_notes_has_nothing_to_remove(tmp_path: Path) -> None:
-    assert remove_noted(tmp_path) == []

@@ -19,7 +19,7 @@ from warpserve.timekeeper import native
 from warpserve.timekeeper.control import ControlConnection, Exited
 from warpserve.timekeeper.leftovers import clock_of, kill_leftovers
 from warpserve.timekeeper.options import SessionOptions
-from warpserve.timekeeper.shared_memory import remove_noted
+from warpserve.timekeeper.shared_memory import NotedMemory
 from warpserve.timekeeper.state import SessionState
 
 _READY_LIMIT_S = 30.0
@@ -76,6 +76,7 @@ class RunningSession:
         self.folder.mkdir(mode=0o700)
         # In memory: a file would stay behind where this process is killed.
         self._summary_fd = os.memfd_create("warpserve-summary", os.MFD_CLOEXEC)
+        self._noted_memory: NotedMemory | None = NotedMemory(self.folder)
         self._process: subprocess.Popen[bytes] | None = None
         self._clock: int | None = None
         try:
@@ -204,7 +205,9 @@ class RunningSession:
         killed = kill_leftovers(self.folder, self._clock)
         if killed:
             print(f"warpserve: killed what was left of the session: {killed}", file=sys.stderr)
-        remove_noted(self.folder)
+        if self._noted_memory is not None:
+            self._noted_memory.remove()
+            self._noted_memory = None
         shutil.rmtree(self.folder, ignore_errors=True)
         if self._summary_fd >= 0:
             os.close(self._summary_fd)

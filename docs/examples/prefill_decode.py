@@ -1,14 +1,15 @@
-"""Prefill and decode apart: two SGLang servers of one GPU each, and SGLang's router before them.
+r"""Prefill and decode apart: two SGLang servers of one GPU each, and SGLang's router before them.
 
     python -m venv router && router/bin/pip install sglang-router
     SGLANG=~/.cache/warpserve/engines/sglang-0.5.23/bin/python
     warpserve run --gpu h100-sxm:2 --predictor aiconfigurator -- bash -c "
-        $SGLANG prefill_decode.py --router router/bin/python --port 8000 meta-llama/Llama-3.1-8B &
+        $SGLANG prefill_decode.py --router router/bin/python --port 8000 \
+            --model-path meta-llama/Llama-3.1-8B-Instruct &
         until curl -sf http://127.0.0.1:8000/health; do sleep 1; done
         $SGLANG -m sglang.bench_serving --backend sglang-oai --port 8000 …
         kill %1; wait"
 
-It serves until SIGTERM. What follows the model goes to both servers.
+It serves until SIGTERM. Other flags go to both servers.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ HOST = "127.0.0.1"
 
 
 def main() -> int:
-    arguments = _parser().parse_args()
+    arguments, flags = _parser().parse_known_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     processes: list[subprocess.Popen[bytes]] = []
     try:
@@ -36,10 +37,10 @@ def main() -> int:
         for gpu, part in enumerate(("prefill", "decode")):
             port = _free_port()
             command = [
-                sys.executable, "-m", "sglang.launch_server", "--model-path", arguments.model,
+                sys.executable, "-m", "sglang.launch_server", "--model-path", arguments.model_path,
                 "--host", HOST, "--port", str(port), "--base-gpu-id", str(gpu),
                 "--disaggregation-mode", part, "--disaggregation-bootstrap-port", str(bootstrap),
-                "--disaggregation-transfer-backend", "mooncake", *arguments.flags,
+                "--disaggregation-transfer-backend", "mooncake", *flags,
             ]  # fmt: skip
             processes.append(subprocess.Popen(command))
             servers.append(f"http://{HOST}:{port}")
@@ -82,8 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--router", type=Path, required=True, help="a Python with sglang-router")
     parser.add_argument("--port", type=int, required=True, help="the router's")
-    parser.add_argument("model")
-    parser.add_argument("flags", nargs=argparse.REMAINDER, help="of both servers")
+    parser.add_argument("--model-path", required=True)
     return parser
 
 

@@ -25,11 +25,20 @@ def _has_data_parallel_attention(arguments: Any) -> bool:
 
 
 def _is_disaggregated(arguments: Any) -> bool:
-    return str(arguments.disaggregation_mode) != "null"
+    return getattr(arguments, "disaggregation_mode", "null") != "null"
+
+
+def _has_pools_of_several_kinds(arguments: Any, model: Any) -> bool:
+    return bool(
+        getattr(arguments, "enable_unified_memory", False)
+        or getattr(model, "is_hybrid_swa", False)
+        or getattr(model.hf_text_config, "layer_types", None)
+        or getattr(model.hf_text_config, "hybrid_override_pattern", None)
+    )
 
 
 def _has_host_tier(arguments: Any) -> bool:
-    return bool(arguments.enable_hierarchical_cache)
+    return bool(getattr(arguments, "enable_hierarchical_cache", False))
 
 
 REFUSALS = (
@@ -58,12 +67,12 @@ REFUSALS = (
     (lambda a, _: bool(getattr(a, "enable_hisparse", False)), "HiSparse (--enable-hisparse)"),
     (lambda _, m: m.is_encoder_decoder, "encoder-decoder models"),
     (
-        lambda a, _: a.hicache_storage_backend not in (None, *STORAGE_TIERS),
+        lambda a, _: _has_host_tier(a) and a.hicache_storage_backend not in (None, *STORAGE_TIERS),
         f"a --hicache-storage-backend other than {', '.join(STORAGE_TIERS)}",
     ),
     (
-        lambda a, m: _has_host_tier(a) and (m.is_hybrid_swa or bool(a.enable_unified_memory)),
-        "HiCache and pools of several kinds (sliding windows, --enable-unified-memory)",
+        lambda a, m: _has_host_tier(a) and _has_pools_of_several_kinds(a, m),
+        "both HiCache and pools of several kinds (sliding windows, Mamba, --enable-unified-memory)",
     ),
     (
         lambda a, _: _has_host_tier(a) and a.pp_size > 1,
