@@ -107,6 +107,7 @@ APART = {"disaggregation_mode": "prefill", "disaggregation_transfer_backend": "m
         (HOST_TIER | {"pp_size": 2}, "HiCache and pipeline"),
         (APART, None),
         (APART | {"disaggregation_transfer_backend": "nixl"}, "other than mooncake"),
+        (APART | {"enable_dp_attention": True}, "attention in data-parallel ranks"),
         (APART | {"pp_size": 2}, "disaggregation and pipeline"),
     ],
 )

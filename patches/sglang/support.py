@@ -87,6 +87,12 @@ REFUSALS = (
         "both prefill-decode disaggregation and pipeline parallelism",
     ),
     (
+        lambda a, _: (
+            (_has_host_tier(a) or _is_disaggregated(a)) and _has_data_parallel_attention(a)
+        ),
+        "attention in data-parallel ranks together with HiCache or prefill-decode disaggregation",
+    ),
+    (
         lambda a, _: _is_disaggregated(a) and a.speculative_algorithm is not None,
         "both prefill-decode disaggregation and speculative decoding",
     ),

@@ -32,7 +32,7 @@ def test_prefill_and_decode_apart(warpserve: Warpserve, tmp_path: Path) -> None:
     bandwidth, the second a decode step later; its KV goes over in two blocks a layer (keys,
     values), in Mooncake's manager of SGLang's own; each server takes the steps of its part.
     """
-    command = [
+    command: list[str | Path] = [
         sglang_python(), _EXAMPLE, "--router", router_python(),
         "--model-path", QWEN, "--skip-server-warmup",
     ]  # fmt: skip

@@ -7,6 +7,7 @@ framework that called has imported.
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 
@@ -24,7 +25,8 @@ def torch() -> None:
 
     torch_ops.load()
     virtual_kernels.load()
-    after_import("multiprocessing.shared_memory", note_shared_memory)
+    if "WARPSERVE_SESSION" in os.environ:
+        after_import("multiprocessing.shared_memory", note_shared_memory)
     vllm.install()
     sglang.install()
 
