@@ -52,7 +52,8 @@ async def ask(http, url, request):
             if not data or data == b"[DONE]":
                 continue
             times_ms.append(round((time.perf_counter() - began_s) * 1e3, 6))
-            token_ids.append(json.loads(data)["choices"][0].get("token_ids"))
+            (piece,) = json.loads(data).get("choices", [{}])  # /generate has none
+            token_ids.append(piece.get("token_ids"))
         return {"status": 200, "times_ms": times_ms, "token_ids": token_ids}
 
 
