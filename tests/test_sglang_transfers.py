@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import time
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from tests.harness import CLIENTS, Warpserve
 from warpserve.patches.mooncake import _LastFinder, supply
 from warpserve.patches.mooncake.engine import BANDWIDTH, _bytes_per_s
+from warpserve.patches.sglang.health import answer_later
 from warpserve.patches.sglang.hicache import Page
 from warpserve.patches.sglang.loads import pipelined_ns
 from warpserve.patches.sglang.support import require_supported
@@ -84,6 +86,13 @@ def test_a_page_in_a_file_has_a_size_and_no_blocks(tmp_path: Path) -> None:
     page.contiguous().view(dtype=int).numpy().tofile(str(file))
     assert file.stat().st_size == 8 << 20
     assert file.stat().st_blocks == 0
+
+
+def test_an_answer_of_the_same_instant_is_later() -> None:
+    module, asked_s = ModuleType("tokenizer_manager"), time.time()
+    vars(module)["real_time"] = lambda: asked_s
+    answer_later(module)
+    assert asked_s < module.real_time() < asked_s + 1e-6
 
 
 PLAIN = {

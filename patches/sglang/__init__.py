@@ -15,6 +15,7 @@
 | ``Scheduler.init_idle_sleeper`` | sleeps until a request comes | who spins keeps time still |
 | ``Scheduler.on_idle`` | sleeps while only copies are on their way | likewise |
 | ``HostKVCache``, its pools | copies take time, pages are empty | they would fill this host |
+| ``tokenizer_manager.real_time`` | the next number | answers are later than questions |
 | ``LayerLoadingEvent`` | its events tell when they are reached | steps wait layer by layer |
 | ``Scheduler.run_event_loop`` | before, checks all of this | none is half patched |
 | ``DataParallelController.event_loop`` | likewise | likewise |
@@ -48,6 +49,7 @@ from warpserve.patches.sglang.bookkeeping import (
 )
 from warpserve.patches.sglang.data_parallel import block_controller
 from warpserve.patches.sglang.graphs import build_nothing, capture_nothing, warm_up_nothing
+from warpserve.patches.sglang.health import answer_later
 from warpserve.patches.sglang.hicache import (
     allocate_without_touching,
     copy_in_time,
@@ -110,6 +112,7 @@ def install() -> None:
     after_import(f"{_CACHE}.pool_host.common", allocate_without_touching)
     for pools in ("mha", "mla"):
         after_import(f"{_CACHE}.pool_host.{pools}", store_nothing)
+    after_import("sglang.srt.managers.tokenizer_manager", answer_later)
     after_import("sglang.srt.managers.cache_controller", know_when_loaded)
     after_import("sglang.srt.managers.cache_controller", tell_of_storage)
     after_import("sglang.srt.disaggregation.common.conn", tell_of_transfers)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.engine import outcomes, test_features, test_reports, test_sglang_features
+from tests.engine import (
+    outcomes,
+    test_features,
+    test_reports,
+    test_sglang_disaggregation,
+    test_sglang_features,
+    test_sglang_hicache,
+)
 from tests.engine.features import FEATURES, Feature
 from tests.engine.outcomes import Cell, Outcome
 from warpserve.patches.sglang import VERSIONS as SGLANG_VERSIONS
@@ -13,6 +20,13 @@ from warpserve.patches.vllm import VERSIONS
 from warpserve.patches.vllm.support import REFUSALS
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
+_MODULES = (
+    test_features,
+    test_reports,
+    test_sglang_features,
+    test_sglang_hicache,
+    test_sglang_disaggregation,
+)
 SUITE = "0.24.0"
 """The version on which `make test` runs all of them."""
 
@@ -28,7 +42,7 @@ def document() -> str:
     """The page, from what the tests of the engine mark, what `make matrix` has kept, and what the
     patches refuse.
     """
-    assert FEATURES, (test_features.__name__, test_reports.__name__, test_sglang_features.__name__)
+    assert FEATURES, [module.__name__ for module in _MODULES]
     of_vllm = [row for row in FEATURES if not _is_of_sglang(row)]
     cells = outcomes.read()
     lines = [_HEAD, "| feature | flags | what its test shows | on |", "|---|---|---|---|"]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.features import feature
 from tests.engine.router import router_python
-from tests.engine.served import completion, prompt, serve_command
+from tests.engine.served import Request, prompt, serve_command
 from tests.engine.sglang_served import sglang_python
 from tests.harness import Warpserve
 from warpserve.patches.mooncake.engine import BANDWIDTH
@@ -20,6 +20,7 @@ TOKEN_BYTES = 2 * LAYERS * 8 * 128 * 2
 PROMPT = 2_000
 GB_PER_S = 50
 STEP_MS = 20.0
+TOKENS = 5
 _EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "prefill_decode.py"
 
 
@@ -40,7 +41,7 @@ def test_prefill_and_decode_apart(warpserve: Warpserve, tmp_path: Path) -> None:
         warpserve,
         tmp_path,
         command,
-        bursts=[[completion(prompt(number, PROMPT), 5)] for number in (1, 2)],
+        bursts=[[asked(prompt(number, PROMPT))] for number in (1, 2)],
         options=["--gpu=h100-sxm:2", "--predictor=constant:20ms"],
         env={BANDWIDTH: str(GB_PER_S)},
     )
@@ -56,3 +57,10 @@ def test_prefill_and_decode_apart(warpserve: Warpserve, tmp_path: Path) -> None:
     decode, prefill = served.steps
     assert all(row[2] for step in prefill for row in step["requests"])
     assert not any(row[2] for step in decode for row in step["requests"])
+
+
+def asked(tokens: list[int]) -> Request:
+    """The router knows no completions of token ids, but SGLang's own requests."""
+    sampling = {"max_new_tokens": TOKENS, "ignore_eos": True}
+    body = {"input_ids": tokens, "sampling_params": sampling, "stream": True}
+    return {"path": "/generate", "body": body}
