@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -110,7 +111,8 @@ def test_a_killed_timekeeper_ends_members_whose_environment_is_gone(warpserve: W
     outcome = running.wait()
     assert outcome.exit_code == 95
     assert str(unnamed) in outcome.stderr
-    assert not Path(f"/proc/{unnamed}").exists()
+    # A zombie is nobody's: its new parent may not have asked for it.
+    eventually(lambda: process_state(unnamed) in (None, "Z", "X"), "its end")
 
 
 def test_a_killed_launcher_ends_the_session(warpserve: Warpserve) -> None:
@@ -371,7 +373,7 @@ def test_a_second_timekeeper_is_refused_and_the_first_goes_on(warpserve: Warpser
 
 
 def test_200_sessions_leave_nothing_behind(warpserve: Warpserve) -> None:
-    shared_memory = sorted(Path("/dev/shm").iterdir())
+    before = set(Path("/dev/shm").iterdir())
     done = subprocess.run(
         [sys.executable, "-P", str(CLIENTS / "many_sessions.py"), "200", "4"],
         env=warpserve.environment(None),
@@ -383,4 +385,15 @@ def test_200_sessions_leave_nothing_behind(warpserve: Warpserve) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {"codes": [0] * 200, "leaked_descriptors": 0}
     assert warpserve.leftovers() == []
-    assert sorted(Path("/dev/shm").iterdir()) == shared_memory
+    # Other tests beside this one have shared memory, too, and use it.
+    eventually(lambda: not (set(Path("/dev/shm").iterdir()) - before - mapped_files()), "no more")
+
+
+def mapped_files() -> set[Path]:
+    """By any process."""
+    found = set()
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        with contextlib.suppress(OSError):
+            lines = maps.read_text().splitlines()
+            found |= {Path(line.split()[-1]) for line in lines if "/" in line}
+    return found
