@@ -139,7 +139,6 @@ def test_tokens_are_those_that_the_workload_gives(dense: Answered) -> None:
     assert flat[-3:] == [700, 5, 12]
 
 
-@feature("Log probabilities", "return_logprob, logprobs")
 def test_logprobs(dense: Answered) -> None:
     """Each token of prompt and answer has one, and as many beside it as were asked for."""
     (answer,) = dense.answers[6]
@@ -149,15 +148,9 @@ def test_logprobs(dense: Answered) -> None:
     assert [len(top) for top in meta["output_top_logprobs"]] == [2, 2, 2]
 
 
-@feature(
-    "Mixed chunks, priorities, retraction, --stream-interval",
-    "--enable-mixed-chunk --enable-priority-scheduling --stream-interval 5",
-)
-def test_pressure(warpserve: Warpserve, tmp_path: Path) -> None:
-    """With little KV cache requests are retracted (sglang:num_retracted_requests_total), compute
-    their outputs again, and all end; a chunk of a prompt and the tokens of those that decode share
-    a step; the more urgent of two waiting requests comes first; tokens are sent five at a time.
-    """
+@pytest.fixture(scope="module")
+def pressed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answered]:
+    """A server with little KV cache."""
     bursts = [
         # Each counts as whole when it comes, and as little when it runs.
         [asked(prompt(n, 400), 400, f"many-{n}") | {"delay_s": n * 0.2} for n in range(6)],
@@ -167,30 +160,45 @@ def test_pressure(warpserve: Warpserve, tmp_path: Path) -> None:
             {**asked(prompt(22, 1_200), 5, "urgent", priority=9), "delay_s": 0.2},
         ],
     ]
-    served = serve_sglang(
-        warpserve,
-        tmp_path,
-        LLAMA,
-        "--enable-mixed-chunk",
-        "--enable-priority-scheduling",
-        "--stream-interval=5",
-        "--chunked-prefill-size=512",
-        "--max-total-tokens=2500",
-        "--schedule-conservativeness=0.05",
-        bursts=bursts,
-    )
-    assert total(served, "sglang:num_retracted_requests_total") >= 1
-    (steps,) = served.steps
-    again = [
-        row for n in range(6) for row in of(steps, f"many-{n}") if row[2] and row[1] + row[0] > 400
-    ]
-    assert again, "prompt and outputs together"
-    mixed = [s for s in steps if {row[2] for row in s["requests"]} == {True, False}]
-    assert mixed
-    for answer in served.answers[0]:
+    with sessions() as warpserve:
+        yield serve_sglang(
+            warpserve,
+            tmp_path_factory.mktemp("pressed"),
+            LLAMA,
+            "--enable-mixed-chunk",
+            "--enable-priority-scheduling",
+            "--stream-interval=5",
+            "--chunked-prefill-size=512",
+            "--max-total-tokens=2500",
+            "--schedule-conservativeness=0.05",
+            bursts=bursts,
+        )
+
+
+@feature(
+    "Mixed chunks, priorities, --stream-interval",
+    "--enable-mixed-chunk --enable-priority-scheduling --stream-interval 5",
+)
+def test_mixed_chunks_and_priorities(pressed: Answered) -> None:
+    """A chunk of a prompt and the tokens of those that decode share a step; the more urgent of two
+    waiting requests comes first; tokens are sent five at a time.
+    """
+    (steps,) = pressed.steps
+    assert [s for s in steps if {row[2] for row in s["requests"]} == {True, False}]
+    for answer in pressed.answers[0]:
         assert 400 / 5 <= len(answer["times_ms"]) < 400 / 5 + 10
-    _, late, urgent = served.answers[1]
+    _, late, urgent = pressed.answers[1]
     assert urgent["times_ms"][0] + 100 < late["times_ms"][0]
+
+
+def test_retraction(pressed: Answered) -> None:
+    """Requests are retracted (sglang:num_retracted_requests_total), compute their outputs again,
+    and all end.
+    """
+    assert total(pressed, "sglang:num_retracted_requests_total") >= 1
+    (steps,) = pressed.steps
+    rows = [row for n in range(6) for row in of(steps, f"many-{n}")]
+    assert [row for row in rows if row[2] and row[0] + row[1] > 400], "prompt and outputs together"
 
 
 @feature("Tensor parallelism", "--tp-size 2")
@@ -273,7 +281,6 @@ def test_experts_work_in_lock_step(warpserve: Warpserve, tmp_path: Path) -> None
     assert [step for steps in served.steps for step in steps if not step["request_ids"]]
 
 
-@feature("LoRA", "--enable-lora --lora-paths NAME=PATH")
 def test_lora(warpserve: Warpserve, tmp_path: Path) -> None:
     """Requests name the adapter, and the batch counts it."""
     adapter = _adapter(tmp_path / "adapter")
