@@ -27,10 +27,10 @@ Steps of vLLM 0.19.0 on one GPU, put together from kernels that LLMServingSim ti
 (tests/data/llmservingsim): up to 2,048 tokens, up to 256 decodes, contexts up to 16,384 tokens.
 Without the host and without sampling, for which predictors add some tenths of a percent. The
 worst are chunks of a few tokens behind long contexts: the tables have only prefills without any,
-and a roofline knows nothing of idle cores. An RTX 4090 multiplies closer to its stated peak than
-the three quarters that the analytic predictor takes for all GPUs. What decodes lose beside
-prefills ([predictors/mixed.py](../../predictors/mixed.py)) was found in these data: for *mixed*
-this is no independent test. *learned* knows a half of the steps, and is compared at the other.
+and a roofline knows nothing of idle cores. What decodes lose beside prefills
+([predictors/mixed.py](../../predictors/mixed.py)), and how close GeForce comes to its stated rate,
+was found in these data: for *mixed*, and for prefills of the RTX 4090, this is no independent test.
+*learned* knows a half of the steps, and is compared at the other.
 """
 
 _RUNS = """\
