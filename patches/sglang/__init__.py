@@ -6,7 +6,7 @@
 | ``DefaultModelLoader`` of adapters | "auto" in place of "dummy" | they are read |
 | ``load_jit`` | modules of no compiler | no kernel runs |
 | ``BaseRunner.warmup``, ``capture`` of graph runners | left out | likewise; padding stays |
-| ``ReqToTokenPool``, allocators | in control memory | their contents decide |
+| request tables, allocators | in control memory | their contents decide |
 | ``support_triton``, ``get_last_loc``, ``use_triton_kernels`` | with torch, not Triton | likewise |
 | ``get_and_clear_swa_pages``, ``assign_req_to_token_pool_func`` | likewise | likewise |
 | ``time`` of ``radix_cache`` | no two reads are equal | the order of uses at one instant |
@@ -43,6 +43,7 @@ from warpserve.patches.sglang.bookkeeping import (
     free_windows_with_torch,
     keep_allocators,
     keep_request_table,
+    keep_request_table_of_decode,
     order_accesses,
     page_with_torch,
     write_with_torch,
@@ -115,6 +116,7 @@ def install() -> None:
     after_import("sglang.srt.managers.tokenizer_manager", answer_later)
     after_import("sglang.srt.managers.cache_controller", know_when_loaded)
     after_import("sglang.srt.managers.cache_controller", tell_of_storage)
+    after_import("sglang.srt.disaggregation.decode", keep_request_table_of_decode)
     after_import("sglang.srt.disaggregation.common.conn", tell_of_transfers)
     after_import("sglang.srt.managers.scheduler", verified.before_event_loop)
 

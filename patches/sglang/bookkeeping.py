@@ -17,12 +17,19 @@ from warpserve.patches.versions import require_attributes
 
 
 def keep_request_table(module: ModuleType) -> None:
-    """``module``: sglang.srt.mem_cache.memory_pool. Raises RuntimeError where it lacks a symbol.
+    """``module``: sglang.srt.mem_cache.memory_pool. Raises RuntimeError where it lacks a symbol."""
+    _keep_table(module, "ReqToTokenPool")
 
-    A table of several 100 MB, of which few rows are touched: its zeros are those of fresh memory.
-    """
-    require_attributes(module, ("ReqToTokenPool", "torch"))
-    pool_class, torch = module.ReqToTokenPool, module.torch
+
+def keep_request_table_of_decode(module: ModuleType) -> None:
+    """``module``: sglang.srt.disaggregation.decode. Raises RuntimeError where it lacks a symbol."""
+    _keep_table(module, "DecodeReqToTokenPool")
+
+
+def _keep_table(module: ModuleType, pool: str) -> None:
+    """It has several 100 MB, of which few rows are touched: its zeros are those of fresh memory."""
+    require_attributes(module, (pool, "torch"))
+    pool_class, torch = getattr(module, pool), module.torch
     make = pool_class.__init__
 
     def make_table(self: Any, *arguments: Any, **options: Any) -> None:
