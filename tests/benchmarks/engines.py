@@ -57,11 +57,12 @@ class Served:
 
 def main() -> None:
     options = read_options()
+    served: list[Served] = []
     with TemporaryDirectory() as folder:
-        served = [
-            serve(case, options.rate, options.requests, Path(folder) / str(number))
-            for number, case in enumerate(CASES)
-        ]
+        for number, case in enumerate(CASES[: options.cases]):
+            run = serve(case, options.rate, options.requests, Path(folder) / str(number))
+            served.append(run)
+            print(case.name, f"{float(np.percentile(run.values_ms('itl'), 99)):.1f} ms", flush=True)
     (RESULTS / "engines.md").write_text(page(served, options.rate, options.requests))
     draw(served).savefig(RESULTS / "engines.svg", metadata={"Date": None})
 
@@ -70,6 +71,7 @@ def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rate", type=float, default=20, help="requests a second")
     parser.add_argument("--requests", type=int, default=200)
+    parser.add_argument("--cases", type=int, choices=(2, 3), default=3, help="3: mixed chunks, too")
     return parser.parse_args()
 
 
@@ -107,7 +109,7 @@ def page(served: list[Served], rate: float, requests: int) -> str:
         for run in served
     )
     steps = "".join(f"| {run.case.name} | {run.steps:,} | {run.prefills:,} |\n" for run in served)
-    vllm, sglang, _ = served
+    vllm, sglang, *_ = served
     p99 = [float(np.percentile(run.values_ms("itl"), 99)) for run in (vllm, sglang)]
     return f"""\
 # Two engines, one workload
