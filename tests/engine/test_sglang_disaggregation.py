@@ -49,7 +49,8 @@ def test_prefill_and_decode_apart(warpserve: Warpserve, tmp_path: Path) -> None:
     transfer_ms = PROMPT * TOKEN_BYTES / GB_PER_S / 1e9 * 1e3
     for (answer,) in served.answers[1:]:  # the first one waits for the servers' introduction
         first_ms, second_ms = answer["times_ms"][:2]
-        assert first_ms == pytest.approx(2 * STEP_MS + transfer_ms, abs=0.001)
+        # Page indices, some kB, take microseconds from one GPU's memory and to the other's.
+        assert first_ms == pytest.approx(2 * STEP_MS + transfer_ms, abs=0.005)
         assert second_ms - first_ms == pytest.approx(STEP_MS, abs=0.001)
     sent = re.findall(r"(\d+) blocks, (\d+) bytes", served.log)
     blocks, bytes_ = (sum(int(found[place]) for found in sent) for place in (0, 1))
