@@ -152,8 +152,11 @@ def test_logprobs(dense: Answered) -> None:
 def pressed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answered]:
     """A server with little KV cache."""
     bursts = [
-        # Each counts as whole when it comes, and as little when it runs.
-        [asked(prompt(n, 400), 400, f"many-{n}") | {"delay_s": n * 0.2} for n in range(6)],
+        # Each counts as whole when it comes, and as little when it runs: it might end early.
+        [
+            asked(prompt(n, 400), 400, f"many-{n}", ignore_eos=False) | {"delay_s": n * 0.2}
+            for n in range(6)
+        ],
         [
             asked(prompt(20, 1_500), 200, "occupies"),
             {**asked(prompt(21, 1_200), 5, "late", priority=1), "delay_s": 0.1},
@@ -191,6 +194,7 @@ def test_mixed_chunks_and_priorities(pressed: Answered) -> None:
     assert urgent["times_ms"][0] + 100 < late["times_ms"][0]
 
 
+@feature("Retraction", "--schedule-conservativeness 0.05")
 def test_retraction(pressed: Answered) -> None:
     """Requests are retracted (sglang:num_retracted_requests_total), compute their outputs again,
     and all end.
