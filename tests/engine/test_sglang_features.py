@@ -139,6 +139,7 @@ def test_tokens_are_those_that_the_workload_gives(dense: Answered) -> None:
     assert flat[-3:] == [700, 5, 12]
 
 
+@feature("Log probabilities", "return_logprob")
 def test_logprobs(dense: Answered) -> None:
     """Each token of prompt and answer has one, and as many beside it as were asked for."""
     (answer,) = dense.answers[6]
@@ -285,6 +286,7 @@ def test_experts_work_in_lock_step(warpserve: Warpserve, tmp_path: Path) -> None
     assert [step for steps in served.steps for step in steps if not step["request_ids"]]
 
 
+@feature("LoRA", "--enable-lora --lora-paths NAME=PATH")
 def test_lora(warpserve: Warpserve, tmp_path: Path) -> None:
     """Requests name the adapter, and the batch counts it."""
     adapter = _adapter(tmp_path / "adapter")
