@@ -98,10 +98,10 @@ class Composed:
         rows = costs.tokens(batch.padded_tokens, has_prefill=bool(prefills))
         if prefills:
             rows += costs.prefill_attention(prefills)
-        if contexts:
-            rows += costs.decode_attention(contexts)
+        alone = costs.decode_attention(contexts) if contexts else []
+        rows += alone
         if contexts and prefills:
-            alone_ns = _total_ns(costs.decode_attention(contexts))
+            alone_ns = _total_ns(alone)
             more_ns = self._beside_ns(prefills, contexts, alone_ns) - alone_ns
             rows += [OperatorTime("decode attention", more_ns, _BESIDE)] if more_ns else []
         elif contexts:

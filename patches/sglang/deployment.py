@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
+from warpserve.patches.model_description import description_of, drafter_description, weights_of
 from warpserve.predictors.deployment import Deployment, Drafter
 from warpserve.predictors.hardware import hardware_of_session
 
@@ -40,8 +40,9 @@ def deployment_of(worker: Any) -> Deployment:
     parallel = get_parallel()
     data_parallel = parallel.attn_dp_size if parallel.attn_dp_enabled else 1
     kv_cache = str(get_model().kv_cache_dtype)
+    description = description_of(worker.model_config)
     found = Deployment(
-        config=_description(worker.model_config),
+        config=description,
         hardware=hardware_of_session(),
         engine="sglang",
         engine_version=version("sglang").partition("+")[0],
@@ -51,7 +52,7 @@ def deployment_of(worker: Any) -> Deployment:
         pipeline_rank=parallel.pp_rank,
         data_parallel=data_parallel,
         expert_parallel=parallel.ep_size > 1,
-        weights=_weights(worker.model_config),
+        weights=weights_of(worker.model_config, description, _WEIGHTS),
         kv_cache=_KV_CACHE.get(kv_cache, kv_cache),
     )
     return _with_drafter(found, worker.server_args)
@@ -71,25 +72,6 @@ def _with_drafter(target: Deployment, arguments: Any) -> Deployment:
         model_revision=speculative.speculative_draft_model_revision,
         is_draft_model=True,
     )
-    config = _description(model)
-    # EAGLE's heads may know part of the vocabulary only.
-    config["vocab_size"] = config.get("draft_vocab_size") or config["vocab_size"]
-    drafts = replace(target, config=config, weights=_weights(model))
+    config = drafter_description(description_of(model))
+    drafts = replace(target, config=config, weights=weights_of(model, config, _WEIGHTS))
     return replace(target, drafter=Drafter(drafts, speculative.speculative_num_steps))
-
-
-def _weights(model: Any) -> str | None:
-    """How they are stored, where not the model's description says it. ``model``: a ModelConfig."""
-    if "quantization_config" in _description(model) or not model.quantization:
-        return None
-    return _WEIGHTS.get(model.quantization, str(model.quantization))
-
-
-def _description(model: Any) -> dict[str, Any]:
-    """The language model's ``config.json``. ``model``: a ModelConfig."""
-    text: dict[str, Any] = json.loads(model.hf_text_config.to_json_string(use_diff=False))
-    whole: dict[str, Any] = json.loads(model.hf_config.to_json_string(use_diff=False))
-    for name in ("architectures", "quantization_config"):
-        if not text.get(name) and whole.get(name):
-            text[name] = whole[name]
-    return {name: value for name, value in text.items() if value is not None}

@@ -62,11 +62,6 @@ def vector_of(request: Any, size: int) -> Any:
     return torch.nn.functional.normalize(torch.randn(size, generator=drawn), dim=0)
 
 
-def logged_as(request_id: str) -> str:
-    """Of a request, in step logs."""
-    return request_id
-
-
 def _known(request: Any) -> tuple[int, list[int]]:
     """Seed and given output, found once for each request."""
     known: tuple[int, list[int]] | None = getattr(request, _KNOWN, None)

@@ -21,7 +21,7 @@ from warpserve.patches.sglang.grammar import allowed_tokens
 from warpserve.patches.sglang.loads import delay_ns, loads_of
 from warpserve.patches.sglang.padding import Padded, Padding
 from warpserve.patches.sglang.pipeline import HiddenStates
-from warpserve.patches.sglang.requests import Tokens, logged_as, vector_of
+from warpserve.patches.sglang.requests import Tokens, vector_of
 from warpserve.patches.sglang.result import VirtualResult
 from warpserve.patches.sglang.support import require_supported
 from warpserve.patches.speculation import Acceptance
@@ -139,7 +139,7 @@ class VirtualSteps:
         padded = self._padding.of(batch, sum(request.new_tokens for request in requests))
         if requests or self._lock_step.is_shared:
             step = Batch(requests, padded.tokens, loras_of(batch))
-            request_ids = [logged_as(request.rid) for request in batch.reqs]
+            request_ids = [request.rid for request in batch.reqs]
             self._run(step, request_ids, loads_of(self._worker, batch))
         return padded
 

@@ -8,39 +8,23 @@ instant, so that requests of one instant share a step.
 
 from __future__ import annotations
 
-import queue
 from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
 from warpserve.patches.arrival_order import LAST, Place, place_of
-from warpserve.patches.instants import Order, SettledQueue
+from warpserve.patches.instants import SettledQueue
 from warpserve.patches.versions import require_attributes
+from warpserve.patches.vllm.queues import ReplacedQueue
 
 
 def settle_arrivals(module: ModuleType) -> None:
     """``module``: vllm.v1.engine.core. Raises RuntimeError where it lacks a symbol."""
     require_attributes(module, ("EngineCore", "EngineCoreProc", "EngineCoreRequestType"))
-    module.EngineCore.aborts_queue = _Settled("aborts_queue", list)
-    module.EngineCoreProc.input_queue = _Settled("input_queue", in_one_order)
-
-
-class _Settled:
-    """An attribute: whichever new queue.Queue is put there is a SettledQueue."""
-
-    def __init__(self, name: str, order: Order[Any]) -> None:
-        self._name = name
-        self._order = order
-
-    def __get__(self, engine_core: Any, _owner: type) -> Any:
-        return self if engine_core is None else vars(engine_core)[self._name]
-
-    def __set__(self, engine_core: Any, new_queue: Any) -> None:
-        if type(new_queue) is not queue.Queue or not new_queue.empty():
-            raise RuntimeError(
-                f"vLLM's {self._name} is not the new queue.Queue that warpserve knows"
-            )
-        vars(engine_core)[self._name] = SettledQueue(self._order)
+    module.EngineCore.aborts_queue = ReplacedQueue("aborts_queue", lambda _: SettledQueue())
+    module.EngineCoreProc.input_queue = ReplacedQueue(
+        "input_queue", lambda _: SettledQueue(in_one_order)
+    )
 
 
 def in_one_order(inputs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:

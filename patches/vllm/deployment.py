@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
+from warpserve.patches.model_description import description_of, drafter_description, weights_of
 from warpserve.predictors.deployment import Deployment, Drafter
 from warpserve.predictors.hardware import hardware_of_session
 
@@ -45,8 +45,9 @@ def deployment_of(config: Any, pipeline_rank: int) -> Deployment:
     parallel = config.parallel_config
     model = config.model_config
     kv_cache = str(config.cache_config.cache_dtype)
+    description = _description(model)
     found = Deployment(
-        config=_description(model),
+        config=description,
         hardware=hardware_of_session(),
         engine="vllm",
         engine_version=version("vllm").partition("+")[0],
@@ -56,7 +57,7 @@ def deployment_of(config: Any, pipeline_rank: int) -> Deployment:
         # Replicas of a model without experts know nothing of each other.
         data_parallel=parallel.data_parallel_size if model.is_moe else 1,
         expert_parallel=parallel.enable_expert_parallel,
-        weights=_weights(model),
+        weights=weights_of(model, description, _WEIGHTS),
         kv_cache=_KV_CACHE.get(kv_cache, kv_cache),
     )
     return _with_drafter(found, config.speculative_config)
@@ -72,13 +73,11 @@ def _with_drafter(target: Deployment, speculative: Any) -> Deployment:
         )
         return target
     model = speculative.draft_model_config
-    config = _description(model)
-    # EAGLE's heads may know part of the vocabulary only.
-    config["vocab_size"] = config.get("draft_vocab_size") or config["vocab_size"]
+    config = drafter_description(_description(model))
     drafts = replace(
         target,
         config=config,
-        weights=_weights(model),
+        weights=weights_of(model, config, _WEIGHTS),
         tensor_parallel=speculative.draft_parallel_config.tensor_parallel_size,
         data_parallel=1,
         expert_parallel=False,
@@ -88,21 +87,10 @@ def _with_drafter(target: Deployment, speculative: Any) -> Deployment:
     return replace(target, drafter=Drafter(drafts, passes))
 
 
-def _weights(model: Any) -> str | None:
-    """How they are stored, where not the model's description says it. ``model``: a ModelConfig."""
-    if "quantization_config" in _description(model) or not model.quantization:
-        return None
-    return _WEIGHTS.get(model.quantization, str(model.quantization))
-
-
 def _description(model: Any) -> dict[str, Any]:
-    """The language model's ``config.json``. ``model``: a ModelConfig."""
-    text: dict[str, Any] = json.loads(model.hf_text_config.to_json_string(use_diff=False))
-    whole: dict[str, Any] = json.loads(model.hf_config.to_json_string(use_diff=False))
-    for name in ("architectures", "quantization_config"):
-        if not text.get(name) and whole.get(name):
-            text[name] = whole[name]
-    if quantization := text.get("quantization_config"):
+    """``model``: a ModelConfig."""
+    description = description_of(model)
+    if quantization := description.get("quantization_config"):
         method = quantization.get("quant_method")
         quantization["quant_method"] = _METHODS.get(method, method)
-    return {name: value for name, value in text.items() if value is not None}
+    return description

@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from warpserve.patches.versions import require_attributes
+from warpserve.patches.vllm.queues import ReplacedQueue
 
 INTERVAL_NS = "WARPSERVE_HELD_OUTPUTS"
 """For members: their metrics are read at multiples of so many ns of CLOCK_MONOTONIC."""
@@ -63,24 +64,9 @@ def hold_outputs(module: ModuleType) -> None:
     if interval_ns is None:
         return
     require_attributes(module, ("EngineCoreProc", "EngineCoreOutputs"))
-    module.EngineCoreProc.output_queue = _Holding(int(interval_ns))
-
-
-class _Holding:
-    """An attribute: the queue.Queue that is put there is one of held outputs."""
-
-    def __init__(self, interval_ns: int) -> None:
-        self._interval_ns = interval_ns
-
-    def __get__(self, engine_core: Any, _owner: type) -> Any:
-        return self if engine_core is None else vars(engine_core)["output_queue"]
-
-    def __set__(self, engine_core: Any, new_queue: Any) -> None:
-        if type(new_queue) is not queue.Queue or not new_queue.empty():
-            raise RuntimeError(
-                "vLLM's output_queue is not the new queue.Queue that warpserve knows"
-            )
-        vars(engine_core)["output_queue"] = HeldOutputs(_Steps(engine_core, self._interval_ns))
+    module.EngineCoreProc.output_queue = ReplacedQueue(
+        "output_queue", lambda core: HeldOutputs(_Steps(core, int(interval_ns)))
+    )
 
 
 class _Steps:
