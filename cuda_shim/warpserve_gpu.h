@@ -1,8 +1,9 @@
 /* The C API of the virtual GPUs, for patches of engines: what CUDA has no words for.
  *
  * Durations are ns of virtual time. Streams are cudaStream_t or CUstream. Functions return 0 or a
- * cudaError_t. They are exported by libwarpserve_gpu, which is preloaded under
- * `warpserve run --gpu`: look them up with dlsym(RTLD_DEFAULT, …) or ctypes.CDLL(None).
+ * cudaError_t, of which cudaGetLastError knows nothing. They are exported by libwarpserve_gpu,
+ * which is preloaded under `warpserve run --gpu`: look them up with dlsym(RTLD_DEFAULT, …) or
+ * ctypes.CDLL(None).
  */
 #ifndef WARPSERVE_GPU_H
 #define WARPSERVE_GPU_H

@@ -42,6 +42,13 @@ std::uint32_t runtime_call(const Body& body) noexcept {
   return static_cast<std::uint32_t>(error);
 }
 
+// Of the patches' own API, which leaves the runtime's last error as the program left it.
+template <class Body>
+int patch_call(const Body& body) noexcept {
+  mark_driver_initialized();
+  return static_cast<int>(guarded(body));
+}
+
 // What the driver says where the runtime has a code of its own.
 inline Error driver_error(Error error) {
   const bool of_runtime = error == Error::kInvalidPitch || error == Error::kInvalidCopyDirection;

@@ -20,20 +20,20 @@ thread_local std::vector<std::unique_ptr<ControlScope>> control_scopes;
 }  // namespace
 
 int ws_gpu_enqueue(void* stream, int64_t duration_ns) {
-  return static_cast<int>(runtime_call([&] {
+  return patch_call([&] {
     require(duration_ns >= 0);
     return stream_of(stream)->enqueue(VirtualDuration::from_ns(duration_ns));
-  }));
+  });
 }
 
 int ws_gpu_event_instant(void* event, int64_t* instant_ns) {
-  return static_cast<int>(runtime_call([&] {
+  return patch_call([&] {
     require(instant_ns != nullptr);
     VirtualTime instant;
     const Status status = event_of(event)->instant(instant);
     if (status == Status::kOk) *instant_ns = instant.ns();
     return status;
-  }));
+  });
 }
 
 void ws_gpu_control_begin() {
@@ -45,8 +45,7 @@ void ws_gpu_control_end() {
 }
 
 int ws_gpu_mark_control(void* address) {
-  return static_cast<int>(
-      runtime_call([&] { expect(process_memory().mark_control(address_of(address))); }));
+  return patch_call([&] { expect(process_memory().mark_control(address_of(address))); });
 }
 
 int ws_gpu_is_control(const void* address, uint64_t bytes) {
@@ -72,13 +71,13 @@ int ws_gpu_progress(void* stream) {
 }
 
 int ws_gpu_catch_up(void* stream) {
-  return static_cast<int>(runtime_call([&] { stream_of(stream)->tail().await_known(); }));
+  return patch_call([&] { stream_of(stream)->tail().await_known(); });
 }
 
 int ws_gpu_enqueue_effect(void* stream, void (*run)(void*), void (*release)(void*), void* data) {
   const std::shared_ptr<void> owned(data, release);
-  return static_cast<int>(runtime_call(
-      [&] { return stream_of(stream)->submit(KernelWork{}, [run, owned] { run(owned.get()); }); }));
+  return patch_call(
+      [&] { return stream_of(stream)->submit(KernelWork{}, [run, owned] { run(owned.get()); }); });
 }
 
 void ws_gpu_announce_host_operators() {

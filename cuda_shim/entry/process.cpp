@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "cuda_shim/memory/memory.hpp"
 
@@ -117,8 +118,19 @@ int Process::attribute(int number, int ordinal) {
 }
 
 Thread& Thread::get() {
-  thread_local Thread thread;
-  return thread;
+  // Never destroyed: what the program keeps in thread-local and static objects may use the GPUs in
+  // its destructors. Only the contexts are let go.
+  union Storage {
+    Thread thread{};
+    ~Storage() {}
+  };
+  struct Release {
+    Thread& thread;
+    ~Release() { std::exchange(thread.contexts, {}); }
+  };
+  thread_local Storage storage;
+  [[maybe_unused]] thread_local const Release release{storage.thread};
+  return storage.thread;
 }
 
 int Thread::current_device() const {

@@ -7,6 +7,15 @@ void print(const char* name, cudaError_t error) {
   std::printf("%s %s\n", name, cudaGetErrorName(error));
 }
 
+// As libraries do in the destructors of their static objects, after the thread's own are gone.
+struct UsesTheGpuAtExit {
+  ~UsesTheGpuAtExit() {
+    int device = -1;
+    print("get_device_at_exit", cudaGetDevice(&device));
+    print("set_device_at_exit", cudaSetDevice(device));
+  }
+} uses_the_gpu_at_exit;
+
 }  // namespace
 
 int main() {
@@ -22,6 +31,8 @@ int main() {
   print("peek", cudaPeekAtLastError());
   print("last", cudaGetLastError());
   print("last_again", cudaGetLastError());
+  print("patch_call", static_cast<cudaError_t>(enqueue(nullptr, -1)));
+  print("last_after_patch_call", cudaGetLastError());
 
   print("malloc", cudaMalloc(&pointer, 256));
   print("free_inside", cudaFree(static_cast<char*>(pointer) + 16));
