@@ -6,7 +6,7 @@
 | ``EngineArgs.__post_init__`` | afterwards, keeps the name as asked for | metrics carry it |
 | ``Worker.load_model`` | afterwards, leaves the model uncompiled | no kernel runs |
 | ``Worker.compile_or_warm_up_model`` | without its kernels and graphs | likewise |
-| ``_reshape_kv_cache_tensors`` | within the meta device | only strides are asked |
+| ``_reshape_kv_cache_tensors`` | within the meta device, before 0.33 | only strides are asked |
 | ``SpinCondition`` | its readers sleep at once | who spins keeps time from moving |
 | ``torch.zeros`` of the KV offload | pinned zeros are not written | they would fill this host |
 | ``_select_swap_blocks_fn`` | always cuMemcpyBatchAsync | a kernel would take no time |

@@ -1,7 +1,7 @@
 """KV caches of linear-attention layers.
 
-vLLM makes a tensor of their size on the host to ask for its strides: tens of GB, which hosts of
-such GPUs have.
+Before 0.33, vLLM makes a tensor of their size on the host to ask for its strides: tens of GB, which
+hosts of such GPUs have. Since then it computes them (`allocate_kv_cache`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ def reshape_without_memory(module: ModuleType) -> None:
 
     Raises RuntimeError where it lacks a symbol.
     """
+    if hasattr(module, "allocate_kv_cache"):
+        return
     runner_class = getattr(module, "GPUModelRunner", None)
     owner: Any = module if runner_class is None else runner_class
     name = "_reshape_kv_cache" if runner_class is None else "_reshape_kv_cache_tensors"
