@@ -12,6 +12,8 @@ _NOT_READY = 600  # cudaErrorNotReady
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "ws_gpu_enqueue": (ctypes.c_void_p, ctypes.c_int64),
     "ws_gpu_event_instant": (ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64)),
+    "cudaMalloc": (ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t),
+    "cudaFree": (ctypes.c_void_p,),
 }
 
 
@@ -42,6 +44,25 @@ def instant_of(event: int) -> int | None:
     if error != 0:
         raise RuntimeError(f"ws_gpu_event_instant: CUDA error {error}")
     return instant_ns.value + _monotonic_base_ns()
+
+
+def take_memory(size_bytes: int) -> int:
+    """Memory of the current GPU that torch knows nothing of: its address.
+
+    Raises RuntimeError where there is not so much.
+    """
+    address = ctypes.c_void_p()
+    error = _library_function("cudaMalloc")(ctypes.byref(address), size_bytes)
+    if error != 0 or address.value is None:
+        raise RuntimeError(f"no {size_bytes:,} bytes of GPU memory are free: CUDA error {error}")
+    return address.value
+
+
+def free_memory(address: int) -> None:
+    """Gives back what `take_memory` took."""
+    error = _library_function("cudaFree")(address)
+    if error != 0:
+        raise RuntimeError(f"cudaFree: CUDA error {error}")
 
 
 @cache

@@ -5,6 +5,7 @@
 | ``EngineArgs.create_load_config`` | before, "dummy" in place of "auto" | no weights are needed |
 | ``EngineArgs.__post_init__`` | afterwards, keeps the name as asked for | metrics carry it |
 | ``Worker.load_model`` | afterwards, leaves the model uncompiled | no kernel runs |
+| ``profile_run``, ``profile_cudagraph_memory`` | take more memory | that of kernels and NCCL |
 | ``Worker.compile_or_warm_up_model`` | without its kernels and graphs | likewise |
 | ``_reshape_kv_cache_tensors`` | within the meta device, before 0.33 | only strides are asked |
 | ``SpinCondition`` | its readers sleep at once | who spins keeps time from moving |

@@ -10,6 +10,7 @@ from warpserve.patches.step_log import StepLog
 from warpserve.patches.steps import StepStream
 from warpserve.patches.versions import require_attributes
 from warpserve.patches.vllm.deployment import deployment_of, name_of
+from warpserve.patches.vllm.device_memory import take_memory_of_kernels
 from warpserve.patches.vllm.kv_transfer import Transfers
 from warpserve.patches.vllm.lock_step import PaddedLockStep, dummy_batch
 from warpserve.patches.vllm.logprobs import Logprobs
@@ -152,6 +153,7 @@ def patch_worker(module: ModuleType) -> None:
         for part in self.model_runner.get_model().modules():
             if hasattr(part, "do_not_compile"):
                 part.do_not_compile = True
+        take_memory_of_kernels(self.model_runner, self.vllm_config)
         return loaded
 
     def warm_up_without_kernels(self: Any) -> Any:
