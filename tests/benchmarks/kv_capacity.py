@@ -33,13 +33,16 @@ DATA = Path(__file__).parents[1] / "data" / "kv_cache_logs"
 KEPT = RESULTS / "kv-capacity.csv"
 ENGINES = tuple(map(Version, (*OLDER_VLLMS, "0.19.0", "0.24.0")))
 """Of vLLM; a row takes the one that its own version is, or is nearest to."""
+GRAPHS_COUNT = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
+GRAPHS_COUNTED_SINCE = Version("0.21.0")
+"""From which version on vLLM leaves room for CUDA graphs, unless told otherwise."""
 START_LIMIT_S = 600.0
 MEDIAN_BAR, WORST_BAR = 0.01, 0.03
 
-UNCOUNTED = """\
+COUNTED = """\
 What vLLM calls non-torch memory is what others than torch take after its first look: the code of
-kernels, which is loaded when they first run, and the buffers of NCCL's connections. Here that is
-nothing. Real servers have logged:
+kernels, which is loaded when they first run, and the buffers of NCCL's connections. Real servers
+have logged:
 
 | vLLM | GPU | tensor parallel | non-torch memory | where |
 |---|---|---|---|---|
@@ -52,8 +55,10 @@ nothing. Real servers have logged:
 [llm-d-planner][planner] |
 | 0.19 | H100 | 2; 4 | 2.07; 2.13 GiB | [llm-d-planner][planner] |
 
-So where ranks share a model, a real server's cache is smaller by that much: by 3 to 4 % on an H100
-with vLLM 0.19. `--kv-from` takes a real server's size as it is ([vllm.md](../vllm.md)).
+The patches of 0.19 and later take as much as 0.19.0 did
+(patches/vllm/device_memory.py): vLLM 0.19.0 then has 475,872 tokens for Llama-3.1-8B on an H100 at
+0.95, and its [log][planner] 476,016. Older versions come up unpatched, and take nothing. Since 0.21
+vLLM leaves room for CUDA graphs; for servers before, it is told not to.
 
 [memory]: https://github.com/llm-d/llm-d-benchmark/blob/main/config_explorer/empirical-vllm-memory-results.md
 [planner]: https://github.com/llm-d-incubation/llm-d-planner/tree/3fdf824d77a595cb2b83eb0d95e56e3fef54e400/accuracy
@@ -137,6 +142,7 @@ def measured(row: Row, gpu: str, logged: dict[str, str]) -> Outcome:
     model = str(own) if own.is_dir() else row.model
     version = row.vllm or str(engine_of(logged))
     flags = (*flags_of(logged), *row.flags)
+    os.environ[GRAPHS_COUNT] = str(int(version_of(logged) >= GRAPHS_COUNTED_SINCE))
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "engine.log"
         try:
@@ -258,7 +264,7 @@ version, or the nearest of {", ".join(map(str, ENGINES))}.
 Those that the patches do not know come up unpatched, as far as this line
 (tests/benchmarks/older_vllm.py).
 
-{UNCOUNTED}
+{COUNTED}
 {len(errors)} of {len(rows)} rows: median error {statistics.median(errors):.2%}, with a bar of
 {MEDIAN_BAR:.0%}; worst {max(errors):.2%}, with a bar of {WORST_BAR:.0%}.
 
