@@ -5,6 +5,7 @@
 | ``EngineArgs.create_load_config`` | before, "dummy" in place of "auto" | no weights are needed |
 | ``EngineArgs.__post_init__`` | afterwards, keeps the name as asked for | metrics carry it |
 | ``Worker.load_model`` | afterwards, leaves the model uncompiled | no kernel runs |
+| ``has_compiled_submodule`` | as if it were compiled | pieces of it count as captured |
 | ``profile_run``, ``profile_cudagraph_memory`` | take more memory | that of kernels and NCCL |
 | ``Worker.compile_or_warm_up_model`` | without its kernels and graphs | likewise |
 | ``_reshape_kv_cache_tensors`` | within the meta device, before 0.33 | only strides are asked |
@@ -92,7 +93,8 @@ def _install_virtual() -> None:
         after_import("vllm.distributed.parallel_state", say_same_node)
         after_import(f"{_OF_RANKS}.shm_broadcast", without_queues)
         after_import(f"{_OF_RANKS}.custom_all_reduce", with_own_buffers)
-        after_import(f"{_OF_RANKS}.symm_mem", without_rendezvous)
+        for name in ("symm_mem", "custom_all_reduce"):
+            after_import(f"{_OF_RANKS}.{name}", without_rendezvous)
 
 
 def _patch_groups(module: ModuleType) -> None:

@@ -9,6 +9,7 @@ from warpserve.patches.speculation import Acceptance
 from warpserve.patches.step_log import StepLog
 from warpserve.patches.steps import StepStream
 from warpserve.patches.versions import require_attributes
+from warpserve.patches.vllm.compilation import leave_uncompiled
 from warpserve.patches.vllm.deployment import deployment_of, name_of
 from warpserve.patches.vllm.device_memory import take_memory_of_kernels
 from warpserve.patches.vllm.kv_transfer import Transfers
@@ -150,9 +151,7 @@ def patch_worker(module: ModuleType) -> None:
         )
         self.virtual_acceptance = Acceptance.of_session(drafts_of(self.vllm_config))
         loaded = load_model(self, *arguments, **options)
-        for part in self.model_runner.get_model().modules():
-            if hasattr(part, "do_not_compile"):
-                part.do_not_compile = True
+        leave_uncompiled(self.model_runner.get_model())
         take_memory_of_kernels(self.model_runner, self.vllm_config)
         return loaded
 
