@@ -21,6 +21,7 @@
 | ``DataParallelController.event_loop`` | likewise | likewise |
 | ``shm_path_for`` of loads | in the session's folder | SGLang leaves it behind |
 | ``mooncake.engine`` | a stand-in where there is none | transfers take their time |
+| ``uvicorn.Server.main_loop`` | looks once a second, not ten times | idle time costs less |
 | ``torch.distributed`` | groups of one rank get the fake backend | they only poll |
 
 The worker is the seam that all versions share: the scheduler's batch goes in, tokens come out. All
@@ -36,6 +37,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from warpserve.patches import mooncake
+from warpserve.patches.http_server import look_each_second
 from warpserve.patches.imported import after_import
 from warpserve.patches.lone_groups import without_transport
 from warpserve.patches.sglang.arrivals import settle_arrivals
@@ -82,6 +84,7 @@ def install() -> None:
     """Patches SGLang's modules as soon as this process imports them."""
     if not is_virtual():
         return
+    after_import("uvicorn.server", look_each_second)
     after_import("sglang.srt.server_args", lambda _: mooncake.supply())
     after_import("sglang.srt.distributed.parallel_state", _patch_groups)
     after_import("sglang.srt.server_args", load_configurations)
