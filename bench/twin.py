@@ -5,7 +5,6 @@ What the run does not say is asked for, or left to the engine and listed; nothin
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,41 +14,8 @@ from typing import Any
 from warpserve.bench.config import RunConfig
 from warpserve.bench.real.names import gpu_kind
 from warpserve.bench.real.schema import Deployment, Request, Run
+from warpserve.bench.twin_flags import engine_flags
 from warpserve.errors import WarpserveError
-
-_OWN = frozenset(
-    (
-        *("model", "model_tag", "served_model_name", "tokenizer", "download_dir", "load_format"),
-        *("host", "port", "uds", "api_key", "root_path", "ssl_keyfile", "ssl_certfile", "seed"),
-        *("disable_log_requests", "disable_log_stats", "enable_log_requests", "uvicorn_log_level"),
-        *("hf_token", "num_gpu_blocks_override", "block_size"),
-    )
-)
-"""Arguments of a real server that are its own place's, or that the twin says itself."""
-
-_FLAGS = {
-    "tensor_parallel": "tensor_parallel_size",
-    "pipeline_parallel": "pipeline_parallel_size",
-    "data_parallel": "data_parallel_size",
-    "expert_parallel": "enable_expert_parallel",
-    "dtype": "dtype",
-    "quantization": "quantization",
-    "kv_cache_dtype": "kv_cache_dtype",
-    "max_model_len": "max_model_len",
-    "max_num_seqs": "max_num_seqs",
-    "max_num_batched_tokens": "max_num_batched_tokens",
-    "prefix_caching": "enable_prefix_caching",
-    "memory_utilization": "gpu_memory_utilization",
-    "kv_block_tokens": "block_size",
-}
-"""vLLM's argument for a field of a deployment."""
-_ALONE = {
-    "tensor_parallel_size": 1,
-    "pipeline_parallel_size": 1,
-    "data_parallel_size": 1,
-    "enable_expert_parallel": False,
-}
-"""Not said: it is what the engine does without a word."""
 
 
 class TwinError(WarpserveError):
@@ -81,7 +47,7 @@ def twin_of(real: Run, arrivals: Path, *, flags: Sequence[str] = (), **said: Any
         "workload": str(arrivals),
         "num_requests": len(requests),
         "kv_tokens": real.deployment.kv_tokens,
-        "engine_flags": (*_engine_flags(real.deployment), *flags),
+        "engine_flags": (*engine_flags(real.deployment), *flags),
         **_load(real, notes),
     }
     return Twin(RunConfig.of(**values | given), requests, tuple(notes))
@@ -113,17 +79,34 @@ def _sendable(real: Run, notes: list[str]) -> tuple[Request, ...]:
 
 
 def _engine(deployment: Deployment, given: dict[str, Any], notes: list[str]) -> str:
+    _check_one_server(deployment)
     engine = given.get("engine")
-    if deployment.engine == "sglang":
-        raise TwinError("replaying a run of SGLang is not possible yet")
     if engine is None:
         if deployment.engine is None or deployment.engine_version is None:
-            raise TwinError("the run does not say its engine and version: say --engine vllm==…")
+            raise TwinError(
+                "the run does not say its engine and version: say "
+                f"--engine {deployment.engine or 'vllm'}==…"
+            )
         return f"{deployment.engine}=={deployment.engine_version}"
-    version = str(engine).partition("==")[2]
+    name, _, version = str(engine).partition("==")
+    if deployment.engine not in (None, name):
+        raise TwinError(
+            f"the run is one of {deployment.engine}, whose flags {name} does not know: say "
+            f"--engine {deployment.engine}==…"
+        )
     if deployment.engine_version not in (None, version):
         notes.append(f"The engine is {engine}, the real one was {deployment.engine_version}.")
     return str(engine)
+
+
+def _check_one_server(deployment: Deployment) -> None:
+    """What SGLang says of a part that alone makes no run."""
+    part = deployment.arguments.get("disaggregation_mode")
+    if deployment.engine == "sglang" and part not in (None, "null"):
+        raise TwinError(
+            f"the run's server was only the {part} part of one: start its twin by "
+            "docs/examples/prefill_decode.py, and compare"
+        )
 
 
 def _known(given: dict[str, Any], name: str, value: str | None) -> str:
@@ -144,34 +127,6 @@ def _gpu(deployment: Deployment) -> str | None:
         * (deployment.data_parallel or 1)
     )
     return f"{gpu_kind(deployment.gpu)}:{deployment.gpus or ranks}"
-
-
-def _engine_flags(deployment: Deployment) -> list[str]:
-    """From the server's own arguments, and what else of it is known."""
-    arguments = {k: v for k, v in deployment.arguments.items() if k not in _OWN and v is not None}
-    for field, name in _FLAGS.items():
-        value = getattr(deployment, field)
-        if value is not None and name not in arguments:
-            arguments[name] = value
-    flags = [
-        flag
-        for name, value in arguments.items()
-        if name not in _ALONE or value != _ALONE[name]
-        for flag in _flag(name, value)
-    ]
-    sizes = deployment.cuda_graph_sizes
-    if sizes:
-        return [*flags, "--cudagraph-capture-sizes", *map(str, sizes)]
-    return flags if sizes is None or "--enforce-eager" in flags else [*flags, "--enforce-eager"]
-
-
-def _flag(name: str, value: Any) -> list[str]:
-    dashed = name.replace("_", "-")
-    if isinstance(value, bool):
-        return [f"--{dashed}" if value else f"--no-{dashed}"]
-    if isinstance(value, dict | list | tuple):
-        return [f"--{dashed}", json.dumps(value)]
-    return [f"--{dashed}", str(value)]
 
 
 def _load(real: Run, notes: list[str]) -> dict[str, Any]:

@@ -164,3 +164,33 @@ def test_the_command_shows_the_experiment() -> None:
     refused = CliRunner().invoke(app, ["replay", str(RTX_PRO_6000), "--dry-run"])
     assert refused.exit_code == 2
     assert "say --gpu" in refused.output
+
+
+def test_a_run_of_sglang_s_is_repeated_with_what_decides_its_steps() -> None:
+    arguments = {
+        "model_path": "/somewhere", "host": "0.0.0.0", "tp_size": 2, "dp_size": 1,
+        "max_running_requests": None, "page_size": 64, "attention_backend": "fa3",
+        "enable_mixed_chunk": True, "enable_dp_attention": False, "schedule_policy": "lpm",
+    }  # fmt: skip
+    said = {"engine": "sglang", "engine_version": "0.5.23", "arguments": arguments}
+    config = twin(small(**said, max_num_seqs=4096, kv_tokens=9_000, cuda_graph_sizes=())).config
+    assert (config.engine, config.kv_tokens) == ("sglang==0.5.23", 9_000)
+    assert config.engine_flags == (
+        *("--tp-size", "2", "--page-size", "64", "--schedule-policy", "lpm"),
+        *("--enable-mixed-chunk", "--disable-cuda-graph"),
+    )
+
+
+def test_what_is_known_of_a_run_of_sglang_s_without_its_arguments() -> None:
+    known = {"max_num_seqs": 64, "prefix_caching": False}
+    flags = twin(small(engine="sglang", engine_version="0.5.23", **known)).config.engine_flags
+    assert flags == ("--max-running-requests", "64", "--disable-radix-cache")
+
+
+def test_a_run_of_sglang_s_that_has_no_twin() -> None:
+    with pytest.raises(TwinError, match="flags vllm does not know: say --engine sglang==…"):
+        twin(small(engine="sglang", engine_version=None), engine="vllm==0.24.0")
+    with pytest.raises(TwinError, match="say --engine sglang==…"):
+        twin(small(engine="sglang", engine_version=None))
+    with pytest.raises(TwinError, match="only the prefill part"):
+        twin(small(engine="sglang", arguments={"disaggregation_mode": "prefill"}))

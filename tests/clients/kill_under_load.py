@@ -15,6 +15,10 @@ import time
 import urllib.request
 from pathlib import Path
 
+RUNNING = re.compile(
+    r"^(?:vllm:num_requests_running|sglang:num_running_reqs)\{.*\} (\S+)$", re.MULTILINE
+)
+
 url, victim, *command = sys.argv[1:]
 
 
@@ -23,7 +27,7 @@ def running():
         metrics = urllib.request.urlopen(f"{url}/metrics").read().decode()
     except OSError:
         return None
-    return float(re.search(r"^vllm:num_requests_running\{.*\} (\S+)$", metrics, re.MULTILINE)[1])
+    return float(RUNNING.search(metrics)[1])
 
 
 def worker(step_log):

@@ -100,12 +100,28 @@ LOADS: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def client(folder: Path, port: int, name: str, load: Sequence[dict[str, Any]]) -> list[str]:
-    """The command that sends a load, with at most 256 requests under way, and writes NAME.json."""
+def client(
+    folder: Path,
+    port: int,
+    name: str,
+    load: Sequence[dict[str, Any]],
+    *,
+    python: Path | None = None,
+) -> list[str]:
+    """The command that sends a load, with at most 256 requests under way, and writes NAME.json.
+
+    ``python``: of an environment with aiohttp; without, vLLM's.
+    """
     plan = folder / f"{name}-plan.json"
     plan.write_text(json.dumps({"requests": load, "max_concurrency": CONCURRENCY}))
-    program = [str(vllm_bin() / "python"), str(CLIENTS / "load.py")]
+    program = [str(python or vllm_bin() / "python"), str(CLIENTS / "load.py")]
     return [*program, f"http://127.0.0.1:{port}", str(plan), str(folder / f"{name}.json")]
+
+
+def killing(port: int, victim: str, command: Sequence[str]) -> list[str]:
+    """A client under whose load the ``victim`` is killed (``tests/clients/kill_under_load.py``)."""
+    program = [command[0], str(CLIENTS / "kill_under_load.py")]
+    return [*program, f"http://127.0.0.1:{port}", victim, *command]
 
 
 def bench(folder: Path, port: int) -> list[str]:
@@ -127,16 +143,12 @@ def under_pressure(folder: Path) -> Pressure:
     """Runs the session; all files go to ``folder``."""
     port = free_port()
 
-    def killing(victim: str, name: str) -> list[str]:
-        command = client(folder, port, name, LOADS["abandoned"])
-        program = [str(vllm_bin() / "python"), str(CLIENTS / "kill_under_load.py")]
-        return [*program, f"http://127.0.0.1:{port}", victim, *command]
-
     names = ("refused", "long_texts", "closed_loop", "growing")
     clients = {name: client(folder, port, name, LOADS[name]) for name in names}
     clients["bench"] = bench(folder, port)
-    clients["killed_client"] = killing("client", "killed_client")
-    clients["killed_core"] = killing(str(folder / "steps"), "killed_core")
+    for name, victim in (("killed_client", "client"), ("killed_core", str(folder / "steps"))):
+        abandoned = client(folder, port, name, LOADS["abandoned"])
+        clients[name] = killing(port, victim, abandoned)
     flags = (
         "--num-gpu-blocks-override", str(KV_BLOCKS),
         "--max-model-len", str(MAX_MODEL_TOKENS),

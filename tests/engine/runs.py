@@ -44,7 +44,7 @@ class Run:
     @property
     def steps(self) -> list[dict[str, Any]]:
         """Of all workers, in the order of their ends."""
-        lines = [line for file in self.folder.steps.iterdir() for line in file.open()]
+        lines = [line for file in sorted(self.folder.steps.iterdir()) for line in file.open()]
         return sorted(map(json.loads, lines), key=lambda step: int(step["end_ns"]))
 
     def token_ends_ns(self, index: int, input_tokens: int) -> list[int]:

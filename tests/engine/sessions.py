@@ -80,24 +80,37 @@ def serve(
     predictor: str = "constant:20ms",
 ) -> Served:
     """`vllm serve MODEL FLAGS` and then the clients, in one session; all files go to ``folder``."""
-    engine = vllm_bin()
+    server = [
+        str(vllm_bin() / "vllm"), "serve", model,
+        "--host", "127.0.0.1", "--port", str(port), *flags,
+    ]  # fmt: skip
+    return serve_with(folder, server, clients, port=port, gpu=gpu, predictor=predictor)
+
+
+def serve_with(
+    folder: Path,
+    server: Sequence[str],
+    clients: Mapping[str, Sequence[str]],
+    *,
+    port: int,
+    gpu: str = "h100-sxm",
+    predictor: str = "constant:20ms",
+) -> Served:
+    """The same with a server of any engine, by the absolute path of its program."""
     plan = folder / "plan.json"
     plan.write_text(
         json.dumps(
             {
-                "server": [
-                    str(engine / "vllm"), "serve", model,
-                    "--host", "127.0.0.1", "--port", str(port), *flags,
-                ],
+                "server": list(server),
                 "ready": f"http://127.0.0.1:{port}/health",
                 "clients": {name: list(command) for name, command in clients.items()},
                 "logs": str(folder),
             }
         )
-    )  # fmt: skip
+    )
     with sessions() as warpserve:
         outcome = warpserve.run(
-            [engine / "python", CLIENTS / "served.py", plan],
+            [Path(server[0]).with_name("python"), CLIENTS / "served.py", plan],
             options=on_gpu(folder / "steps", gpu=gpu, predictor=predictor),
             cwd=folder,
             limit_s=LIMIT_S,

@@ -10,18 +10,35 @@ from pathlib import Path
 import pytest
 
 from tests.engine.runs import Run, bench
+from tests.engine.sessions import ENGINE
+from tests.engine.sglang_served import SGLANG
+from warpserve.bench.steps import index_of
+from warpserve.patches.engines import EngineRequirement
 
 LOAD = ("--predictor=constant:20ms", "--rate=8", "--num-requests=40", "--seed=5")
+CONVERSATIONS = "sessions:turns=3,think_s=1,input=2000,output=20"
+STORAGE = '{"sim_read_gbps": 2, "sim_write_gbps": 4, "sim_op_latency_us": 50}'
+HICACHE = (
+    f"--workload={CONVERSATIONS}", "--",
+    "--enable-hierarchical-cache", "--hicache-size=2", "--page-size=64",
+    "--max-total-tokens=40000",
+    "--hicache-storage-backend=sim", f"--hicache-storage-backend-extra-config={STORAGE}",
+)  # fmt: skip
 
 
 def results(run: Run) -> dict[str, str]:
     """What must not differ, by file. Not the ids of requests, of which vLLM draws a part, nor what
-    the host has spent.
+    the host has spent, nor when SGLang has asked itself something: as it starts up, ranks look for
+    each other with timers, more or fewer times.
     """
     folder = run.folder
     files = (folder.requests, folder.prompts, folder.config)
     summary = json.loads(folder.summary.read_text())
-    steps = [{key: step[key] for key in step if key != "request_ids"} for step in run.steps]
+    steps = [
+        {key: step[key] for key in step if key != "request_ids"}
+        for step in run.steps
+        if any(index_of(request_id) is not None for request_id in step["request_ids"])
+    ]
     return {
         **{file.name: file.read_text() for file in files},
         folder.summary.name: json.dumps({key: summary[key] for key in summary if key != "host"}),
@@ -30,21 +47,27 @@ def results(run: Run) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("engine", "options"),
     [
-        ("--rate=inf",),
-        ("--gpu=h100-sxm:2", "--no-ghost-ranks"),
-        ("--gpu=h100-sxm:2", "--", "--pipeline-parallel-size=2"),
-        ("--", "--api-server-count=3"),
+        (ENGINE, ("--rate=inf",)),
+        (ENGINE, ("--gpu=h100-sxm:2", "--no-ghost-ranks")),
+        (ENGINE, ("--gpu=h100-sxm:2", "--", "--pipeline-parallel-size=2")),
+        (ENGINE, ("--", "--api-server-count=3")),
+        (SGLANG, ("--gpu=h100-sxm:2",)),
+        (SGLANG, HICACHE),
     ],
-    ids=["all_at_once", "two_tensor_ranks", "two_pipeline_stages", "three_api_servers"],
+    ids=[
+        *("all_at_once", "two_tensor_ranks", "two_pipeline_stages", "three_api_servers"),
+        *("sglang_two_tensor_ranks", "sglang_hicache"),
+    ],
 )
 def test_on_idle_and_on_busy_cores(
+    engine: EngineRequirement,
     options: tuple[str, ...],
     tmp_path: Path,
     busy_cores: Callable[[], AbstractContextManager[None]],
 ) -> None:
-    on_idle_cores = bench(tmp_path / "idle", *LOAD, *options)
+    on_idle_cores = bench(tmp_path / "idle", *LOAD, *options, engine=engine)
     with busy_cores():
-        on_busy_cores = bench(tmp_path / "busy", *LOAD, *options)
+        on_busy_cores = bench(tmp_path / "busy", *LOAD, *options, engine=engine)
     assert results(on_idle_cores) == results(on_busy_cores)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from itertools import pairwise
@@ -12,6 +11,7 @@ import pytest
 
 from tests.engine.runs import Run, bench
 from tests.engine.sglang_served import SGLANG
+from tests.engine.test_same import results
 
 STEP_S = 0.02
 POISSON = ("--predictor=constant:20ms", "--rate=4", "--num-requests=20", "--seed=3")
@@ -58,13 +58,4 @@ def test_the_same_results_with_all_cores_busy(
 ) -> None:
     with busy_cores():
         again = bench(tmp_path / "run", *POISSON, engine=SGLANG)
-    for name in ("requests.jsonl", "prompts.jsonl", "run.yaml"):
-        files = [run.folder.path / name for run in (poisson, again)]
-        assert files[0].read_bytes() == files[1].read_bytes(), name
-    steps = [[step for step in run.steps if _is_of_workload(step)] for run in (poisson, again)]
-    assert json.dumps(steps[0]) == json.dumps(steps[1])
-
-
-def _is_of_workload(step: dict[str, object]) -> bool:
-    """SGLang's own first request has a random id."""
-    return "bench-request" in str(step["request_ids"])
+    assert results(poisson) == results(again)

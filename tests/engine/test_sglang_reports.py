@@ -1,0 +1,175 @@
+"""What users have reported of an SGLang server, told by its number: the emulator must show it, too.
+
+| report | what |
+|---|---|
+| sglang 33984 | a smaller --hicache-ratio before a slow storage: fewer prompt tokens are found |
+| sglang 32724 | a prefetch that has been read waits until the scheduler asks for it |
+| sglang 12809 | a storage that is slower than computing: no gain in TTFT |
+| vllm 10432, 42381 | bad input: refused at once, and the server goes on |
+| vllm 21104, 45502, 39963 | the rate that was asked for, with long contexts too |
+| inference-sim 1057 | with a tight KV cache all requests end |
+
+Elsewhere: a client that reports TTFT and ITL of zero (sglang 12389, 6525), in
+``tests/test_bench.py``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.pressure import Pressure
+from tests.engine.served import Answered, Request, prompt
+from tests.engine.sessions import MODEL, sessions
+from tests.engine.sglang_pressure import GROWING, GROWING_TOKENS, KV_TOKENS
+from tests.engine.sglang_served import serve_sglang
+from tests.harness import Warpserve
+
+STEP_S = 0.02
+TOKEN_BYTES = 131_072
+PROMPT, PAGE, CHUNK = 4_000, 64, 512
+CHUNKS = -(-PROMPT // CHUNK)
+CACHED = PROMPT // PAGE * PAGE
+READ_S = CACHED * TOKEN_BYTES / 1e9
+"""Of the storage's 1 GB/s."""
+FILLERS = 7
+WAITING = 5
+
+
+# --- requests of all kinds, on one server ---------------------------------------------------------
+
+
+def test_bad_input_is_refused_at_once_and_the_next_request_served(
+    sglang_pressure: Pressure,
+) -> None:
+    *refused, served = sglang_pressure.load("refused").answers
+    for answer, complaint in zip(
+        refused, ("max_new_tokens must be at least 0", "longer than", "longer than"), strict=True
+    ):
+        assert (answer["status"], answer["took_s"]) == (400, 0), answer
+        assert complaint in json.dumps(answer["answer"])
+    assert (served["status"], served["took_s"]) == (200, pytest.approx(3 * STEP_S, abs=1e-9))
+
+
+def test_prompts_of_46_000_tokens_keep_their_rate(sglang_pressure: Pressure) -> None:
+    for index, answer in enumerate(sglang_pressure.load("long_texts").answers):
+        assert answer["answer"]["usage"]["prompt_tokens"] > 46_000
+        assert answer["sent_s"] == pytest.approx(0.5 * index, abs=1e-9)
+        chunks_and_a_token = 6 + 1
+        assert answer["took_s"] == pytest.approx(chunks_and_a_token * STEP_S, abs=1e-9)
+
+
+def test_all_requests_end_in_a_bounded_number_of_steps(sglang_pressure: Pressure) -> None:
+    load = sglang_pressure.load("growing")
+    assert load.statuses == [200] * GROWING
+    assert {answer["answer"]["usage"]["completion_tokens"] for answer in load.answers} == {
+        GROWING_TOKENS
+    }
+    assert load.metric("sglang:num_retracted_requests_total") > 0
+    steps = sglang_pressure.steps(load)
+    assert len(steps) < 5 * GROWING_TOKENS
+    kept = [sum(new + cached for new, cached, _ in step["requests"]) for step in steps]
+    assert max(kept) <= KV_TOKENS
+
+
+# --- HiCache --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tiers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answered]:
+    """Of seven prompts GPU and host hold the last four; then, from storage: one alone, and one
+    behind others that are new.
+    """
+    fill = [[asked(prompt(number, PROMPT), f"fill-{number}")] for number in range(FILLERS)]
+    new = [asked(prompt(100 + number, PROMPT), f"new-{number}") for number in range(WAITING)]
+    behind = asked(prompt(1, PROMPT), "behind") | {"delay_s": 1.001}
+    with sessions() as warpserve:
+        yield serve_sglang(
+            warpserve,
+            tmp_path_factory.mktemp("tiers"),
+            MODEL,
+            f"--chunked-prefill-size={CHUNK}",
+            f"--max-total-tokens={2 * PROMPT + 2_000}",
+            *hicache("--hicache-size=2", read_gb_per_s=1),
+            bursts=[*fill, [asked(prompt(0, PROMPT), "alone")], [*new, behind]],
+        )
+
+
+def asked(tokens: list[int], rid: str) -> Request:
+    """For one token, and what SGLang says about how it came. A second after the last answer, when
+    all is written that was to be stored.
+    """
+    sampling = {"max_new_tokens": 1, "ignore_eos": True}
+    body = {"input_ids": tokens, "sampling_params": sampling, "rid": rid}
+    return {"path": "/generate", "body": body, "delay_s": 1}
+
+
+def hicache(*size: str, read_gb_per_s: float, policy: str = "wait_complete") -> Sequence[str]:
+    speeds = {"sim_read_gbps": read_gb_per_s, "sim_write_gbps": 10, "sim_op_latency_us": 0}
+    return (
+        "--enable-hierarchical-cache",
+        *size,
+        f"--page-size={PAGE}",
+        "--hicache-storage-backend=sim",
+        f"--hicache-storage-prefetch-policy={policy}",
+        f"--hicache-storage-backend-extra-config={json.dumps(speeds)}",
+    )
+
+
+def told(answer: dict[str, Any]) -> dict[str, Any]:
+    assert answer["status"] == 200, answer
+    meta: dict[str, Any] = json.loads(answer["text"])["meta_info"]
+    return meta
+
+
+def test_a_slow_storage_does_not_shorten_the_time_to_the_first_token(tiers: Answered) -> None:
+    computed, stored = told(tiers.answers[0][0]), told(tiers.answers[FILLERS][0])
+    assert computed["e2e_latency"] == pytest.approx(CHUNKS * STEP_S, abs=1e-3)
+    assert stored["cached_tokens_details"]["storage"] == CACHED
+    assert stored["storage_prefetch_wait"] == pytest.approx(READ_S, rel=0.02)
+    assert stored["e2e_latency"] == pytest.approx(READ_S + STEP_S, rel=0.02)
+    assert stored["e2e_latency"] > computed["e2e_latency"]
+
+
+def test_a_prefetch_that_has_been_read_waits_until_the_scheduler_asks_for_it(
+    tiers: Answered,
+) -> None:
+    *new, behind = map(told, tiers.answers[FILLERS + 1])
+    last_of_those_before_s = max(meta["e2e_latency"] for meta in new)
+    assert last_of_those_before_s == pytest.approx(WAITING * CHUNKS * STEP_S, abs=0.01)
+    assert behind["cached_tokens_details"]["storage"] == CACHED
+    assert behind["e2e_latency"] > 1.3 * READ_S
+    assert behind["e2e_latency"] >= last_of_those_before_s
+
+
+def test_a_smaller_host_tier_before_a_slow_storage_finds_fewer_tokens(
+    warpserve: Warpserve, tmp_path: Path
+) -> None:
+    """Four conversations of three turns each; GPU and host hold all of them, or half. What comes
+    from storage is not waited for longer than SGLang's limit.
+    """
+    found = {}
+    for ratio in (4, 1):
+        served = serve_sglang(
+            warpserve,
+            tmp_path / str(ratio),
+            MODEL,
+            f"--max-total-tokens={PROMPT + 2_000}",
+            *hicache(f"--hicache-ratio={ratio}", read_gb_per_s=0.1, policy="best_effort"),
+            bursts=[
+                [asked(prompt(number, 1_000 * turn), f"{number}-{turn}")]
+                for turn in (1, 2, 3)
+                for number in range(4)
+            ],
+        )
+        found[ratio] = {
+            tier: sum(told(a)["cached_tokens_details"].get(tier, 0) for (a,) in served.answers[4:])
+            for tier in ("device", "host", "storage")
+        }
+    print(found)
+    assert sum(found[1].values()) < 0.7 * sum(found[4].values())
+    assert found[4]["host"] > found[1]["host"]

@@ -1,0 +1,152 @@
+"""SGLang's speculative decoding: as many drafts are accepted as the user says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.features import feature
+from tests.engine.served import completion, prompt
+from tests.engine.sglang_served import serve_sglang
+from tests.harness import Warpserve
+
+LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
+REQUESTS, TOKENS = 16, 200
+STEPS = 3
+RATES = (0.8, 0.6, 0.4)
+HEAD: dict[str, Any] = {
+    "architectures": ["LlamaForCausalLMEagle"],
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "hidden_act": "silu",
+    "rms_norm_eps": 1e-5,
+    "max_position_embeddings": 131072,
+    "vocab_size": 128256,
+    "tie_word_embeddings": False,
+    "torch_dtype": "float16",
+}
+"""One layer, as the EAGLE heads for Llama-3.1-8B have it."""
+HEAD_3 = HEAD | {"architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": 32000}
+MULTI_TOKEN: dict[str, Any] = {
+    "architectures": ["DeepseekV3ForCausalLM"],
+    "model_type": "deepseek_v3",
+    "hidden_size": 2048,
+    "intermediate_size": 4096,
+    "moe_intermediate_size": 512,
+    "num_hidden_layers": 4,
+    "num_nextn_predict_layers": 1,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 16,
+    "n_routed_experts": 16,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 4,
+    "n_group": 4,
+    "topk_group": 2,
+    "first_k_dense_replace": 1,
+    "moe_layer_freq": 1,
+    "norm_topk_prob": True,
+    "scoring_func": "sigmoid",
+    "topk_method": "noaux_tc",
+    "routed_scaling_factor": 2.5,
+    "kv_lora_rank": 512,
+    "q_lora_rank": 768,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+    "hidden_act": "silu",
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 10000,
+    "max_position_embeddings": 8192,
+    "vocab_size": 128256,
+    "tie_word_embeddings": False,
+    "attention_bias": False,
+    "torch_dtype": "bfloat16",
+}
+"""A small DeepSeek-V3, which brings the layer that drafts along."""
+
+
+@dataclass(frozen=True)
+class Drafter:
+    """``branches``: drafts at each depth of which the best ``width`` are verified in a step."""
+
+    algorithm: str
+    make: Callable[[Path], tuple[str | Path, list[str]]]
+    """The target, and the flags that name the drafter."""
+    branches: int = 1
+    width: int = STEPS + 1
+    flags: list[str] = field(default_factory=list)
+
+
+def _folder(folder: Path, config: dict[str, Any]) -> Path:
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def _with_head(config: dict[str, Any]) -> Callable[[Path], tuple[str | Path, list[str]]]:
+    return lambda folder: (
+        LLAMA,
+        [f"--speculative-draft-model-path={_folder(folder / 'head', config)}"],
+    )
+
+
+def _with_itself(folder: Path) -> tuple[str | Path, list[str]]:
+    return _folder(folder / "model", MULTI_TOKEN), [f"--tokenizer-path={LLAMA}"]
+
+
+DRAFTERS = (
+    Drafter("STANDALONE", lambda _: (LLAMA, [f"--speculative-draft-model-path={LLAMA}"])),
+    Drafter("EAGLE", _with_head(HEAD), branches=4, width=16),
+    Drafter("EAGLE3", _with_head(HEAD_3)),
+    Drafter("NEXTN", _with_itself),
+)
+
+
+@feature(
+    "Speculative decoding: draft model, EAGLE, multi-token prediction",
+    "--speculative-algorithm STANDALONE (or EAGLE, EAGLE3, NEXTN), with --acceptance of warpserve",
+)
+@pytest.mark.parametrize("drafter", DRAFTERS, ids=lambda drafter: drafter.algorithm)
+def test_speculative_decoding(warpserve: Warpserve, tmp_path: Path, drafter: Drafter) -> None:
+    """Each step gives as many tokens as the user's rates add up to, and one more
+    (sglang:spec_verify_calls and the step log), and computes all that it verifies, a tree of drafts
+    too; the drafter is loaded.
+    """
+    model, named = drafter.make(tmp_path)
+    served = serve_sglang(
+        warpserve,
+        tmp_path,
+        model,
+        f"--speculative-algorithm={drafter.algorithm}",
+        *named,
+        f"--speculative-num-steps={STEPS}",
+        f"--speculative-eagle-topk={drafter.branches}",
+        f"--speculative-num-draft-tokens={drafter.width}",
+        "--mem-fraction-static=0.8",
+        bursts=[
+            [completion(prompt(n, 100), TOKENS, rid=f"r-{n}") for n in range(REQUESTS)],
+        ],
+        options=[f"--acceptance={','.join(map(str, RATES))}"],
+    )
+    (steps,) = served.steps
+    verified = [
+        row
+        for step in steps
+        for name, row in zip(step["request_ids"], step["requests"], strict=True)
+        if name.startswith("r-") and not row[2]
+    ]
+    assert {row[0] for row in verified} == {drafter.width}
+    # A step that was launched before the last result was known is one too many.
+    tokens_a_step = REQUESTS * (TOKENS - 1) / (len(verified) - REQUESTS)
+    assert tokens_a_step == pytest.approx(1 + sum(RATES), abs=0.15)
+    for answer in served.answers[0]:
+        assert sum(len(piece or ()) for piece in answer["token_ids"]) == TOKENS
