@@ -31,6 +31,9 @@ class Deployment:
     """Replicas of the attention that share the experts."""
     expert_parallel: bool = False
     """Experts are spread whole over all ranks, not cut into pieces of each."""
+    expert_dispatch: str | None = None
+    """``deepep``: tokens are sent to the ranks of their experts alone, by all-to-all; None: all
+    ranks of the experts see all tokens."""
     weights: str | None = None
     """How weights are stored (weights.FORMATS), or None: as ``config`` says."""
     kv_cache: str = "bf16"
@@ -42,6 +45,8 @@ class Deployment:
         for name in ("tensor_parallel", "pipeline_parallel", "data_parallel"):
             if getattr(self, name) < 1:
                 raise PredictorError(f"{name} is 1 or more, not {getattr(self, name)}")
+        if self.expert_dispatch not in (None, "deepep"):
+            raise PredictorError(f"no expert_dispatch {self.expert_dispatch!r}; there is deepep")
         if not 0 <= self.pipeline_rank < self.pipeline_parallel:
             raise PredictorError(
                 f"pipeline_rank is below pipeline_parallel, not {self.pipeline_rank}"

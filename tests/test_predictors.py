@@ -691,6 +691,31 @@ def test_links_make_the_difference_between_boxes() -> None:
     assert all_reduce_ns(pairs, 2, message_bytes) < all_reduce_ns(pairs, 4, message_bytes) / 3
 
 
+def test_tokens_are_sent_to_the_ranks_of_their_experts() -> None:
+    """Eight ranks, each with attention of its own: a token of a prompt goes to the others that have
+    one of its eight experts, in fp8, and comes back in bf16; one that decodes, to each expert.
+    """
+    sent = deployment(
+        "deepseek-v3",
+        tensor_parallel=1,
+        data_parallel=8,
+        expert_parallel=True,
+        expert_dispatch="deepep",
+        hardware=H100,
+    )
+    tokens, hidden, layers = 4_096, 7_168, 58
+    bytes_per_ns = H100.link_bandwidth_bytes_per_s(8) * 0.75 / 1e9
+    ranks_hit, experts_hit = 7 * (1 - (7 / 8) ** 8), 8 * 7 / 8
+    for batch, copies in ((prefill(tokens), ranks_hit), (decodes(tokens, 1), experts_hit)):
+        rows = {row.name: row.duration_ns for row in predictor_of("analytic", sent).explain(batch)}
+        moved_ns = tokens * copies * hidden * (1 + 2) / bytes_per_ns
+        expected_ns = layers * (2 * 6_500 + moved_ns)
+        assert rows["dispatch and combine"] == pytest.approx(expected_ns, rel=1e-6)
+        assert "all-reduce" not in rows
+    with pytest.raises(PredictorError, match="use analytic"):
+        predictor_of("aiconfigurator", sent)
+
+
 @pytest.mark.parametrize(
     ("model", "changes", "named"),
     [
@@ -702,6 +727,7 @@ def test_links_make_the_difference_between_boxes() -> None:
             "number of experts 256",
         ),
         ("llama-3.1-8b", {"kv_cache": "fp3"}, "kv_cache"),
+        ("qwen3-30b-a3b", {"expert_dispatch": "pigeon"}, "expert_dispatch 'pigeon'"),
         ("llama-3.1-8b", {"weights": "fp3"}, "fp3"),
         ("llama-3.1-8b", {"pipeline_parallel": 64}, "32 layers"),
     ],

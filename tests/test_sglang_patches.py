@@ -239,7 +239,11 @@ def test_of_two_uses_at_one_instant_one_is_later() -> None:
 
 
 def arguments(**more: Any) -> Any:
-    values: dict[str, Any] = {"speculative_algorithm": None, "pp_size": 1}
+    values: dict[str, Any] = {
+        "speculative_algorithm": None,
+        "pp_size": 1,
+        "moe_a2a_backend": "none",
+    }
     values |= {"enable_pdmux": False, "enable_two_batch_overlap": False}
     return SimpleNamespace(**values | {"enable_dp_attention": False} | more)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.harness import CLIENTS, Warpserve
-from warpserve.patches.mooncake import _LastFinder, supply
+from warpserve.patches import deep_ep, mooncake
 from warpserve.patches.mooncake.engine import BANDWIDTH, _bytes_per_s
 from warpserve.patches.sglang.health import answer_later
 from warpserve.patches.sglang.hicache import Page
@@ -51,19 +51,23 @@ def test_a_link_has_a_bandwidth(monkeypatch: pytest.MonkeyPatch) -> None:
             _bytes_per_s()
 
 
-def test_the_stand_in_is_found_last(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sys, "meta_path", [f for f in sys.meta_path if type(f) is not _LastFinder])
-    assert importlib.util.find_spec("mooncake") is None
-    supply()
-    stand_in = importlib.util.find_spec("mooncake")
-    assert stand_in is not None
-    assert stand_in.origin is None
-    (tmp_path / "mooncake").mkdir()
-    (tmp_path / "mooncake" / "__init__.py").touch()
-    monkeypatch.syspath_prepend(tmp_path)
-    real = importlib.util.find_spec("mooncake")
-    assert real is not None
-    assert real.origin == str(tmp_path / "mooncake" / "__init__.py")
+def test_a_stand_in_is_found_last_or_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    for name, supply, is_first in (
+        ("mooncake", mooncake.supply, False),
+        ("deep_ep", deep_ep.supply, True),
+    ):
+        assert importlib.util.find_spec(name) is None
+        supply()
+        stand_in = importlib.util.find_spec(name)
+        assert stand_in is not None
+        assert stand_in.origin is None
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+        monkeypatch.syspath_prepend(tmp_path)
+        found = importlib.util.find_spec(name)
+        assert found is not None
+        assert (found.origin is None) == is_first
 
 
 @pytest.mark.parametrize(
@@ -101,6 +105,7 @@ PLAIN = {
     "enable_pdmux": False,
     "enable_two_batch_overlap": False,
     "enable_dp_attention": False,
+    "moe_a2a_backend": "none",
 }
 HOST_TIER = {"enable_hierarchical_cache": True, "hicache_storage_backend": None}
 APART = {"disaggregation_mode": "prefill", "disaggregation_transfer_backend": "mooncake"}
@@ -114,6 +119,8 @@ APART = {"disaggregation_mode": "prefill", "disaggregation_transfer_backend": "m
         (HOST_TIER | {"hicache_storage_backend": "shm"}, "other than file, sim"),
         (HOST_TIER | {"enable_unified_memory": True}, "pools of several kinds"),
         (HOST_TIER | {"pp_size": 2}, "HiCache and pipeline"),
+        ({"moe_a2a_backend": "deepep"}, None),
+        ({"moe_a2a_backend": "mooncake"}, "--moe-a2a-backend other than none, deepep"),
         (APART, None),
         (APART | {"disaggregation_transfer_backend": "nixl"}, "other than mooncake"),
         (APART | {"enable_dp_attention": True}, "attention in data-parallel ranks"),

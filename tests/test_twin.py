@@ -172,7 +172,7 @@ def test_a_run_of_sglang_s_is_repeated_with_what_decides_its_steps() -> None:
         "max_running_requests": None, "page_size": 64, "attention_backend": "fa3",
         "enable_mixed_chunk": True, "enable_dp_attention": False, "schedule_policy": "lpm",
     }  # fmt: skip
-    said = {"engine": "sglang", "engine_version": "0.5.23", "arguments": arguments}
+    said: dict[str, Any] = {"engine": "sglang", "engine_version": "0.5.23", "arguments": arguments}
     config = twin(small(**said, max_num_seqs=4096, kv_tokens=9_000, cuda_graph_sizes=())).config
     assert (config.engine, config.kv_tokens) == ("sglang==0.5.23", 9_000)
     assert config.engine_flags == (
@@ -182,7 +182,7 @@ def test_a_run_of_sglang_s_is_repeated_with_what_decides_its_steps() -> None:
 
 
 def test_what_is_known_of_a_run_of_sglang_s_without_its_arguments() -> None:
-    known = {"max_num_seqs": 64, "prefix_caching": False}
+    known: dict[str, Any] = {"max_num_seqs": 64, "prefix_caching": False}
     flags = twin(small(engine="sglang", engine_version="0.5.23", **known)).config.engine_flags
     assert flags == ("--max-running-requests", "64", "--disable-radix-cache")
 

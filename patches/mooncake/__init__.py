@@ -7,40 +7,25 @@ over the network, in virtual time.
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-_NAMES = ("mooncake", "mooncake.engine")
+from warpserve.patches.supplied import supply_where_missing
 
 
 def supply() -> None:
     """From now on, this process imports the stand-in where the real package is not installed."""
-    if not any(isinstance(finder, _LastFinder) for finder in sys.meta_path):
-        sys.meta_path.append(_LastFinder())
+    supply_where_missing(_MODULES)
 
 
-class _LastFinder(MetaPathFinder):
-    """Asked when no other finder knows the package."""
-
-    def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None = None,  # noqa: ARG002
-        target: ModuleType | None = None,  # noqa: ARG002
-    ) -> ModuleSpec | None:
-        if fullname not in _NAMES:
-            return None
-        return ModuleSpec(fullname, _Loader(), is_package=fullname == "mooncake")
+def _fill_package(_module: ModuleType) -> None:
+    # What is no KV, some kB of a request, is in the host's memory and really has to arrive.
+    os.environ.setdefault("SGLANG_MOONCAKE_SEND_AUX_TCP", "1")
 
 
-class _Loader(Loader):
-    def exec_module(self, module: ModuleType) -> None:
-        # What is no KV, some kB of a request, is in the host's memory and really has to arrive.
-        os.environ.setdefault("SGLANG_MOONCAKE_SEND_AUX_TCP", "1")
-        if module.__name__ == "mooncake.engine":
-            from warpserve.patches.mooncake.engine import TransferEngine
+def _fill_engine(module: ModuleType) -> None:
+    from warpserve.patches.mooncake.engine import TransferEngine
 
-            vars(module)["TransferEngine"] = TransferEngine
+    vars(module)["TransferEngine"] = TransferEngine
+
+
+_MODULES = {"mooncake": _fill_package, "mooncake.engine": _fill_engine}

@@ -22,6 +22,7 @@
 | ``shm_path_for`` of loads | in the session's folder | SGLang leaves it behind |
 | ``mooncake.engine`` | a stand-in where there is none | transfers take their time |
 | ``uvicorn.Server.main_loop`` | looks once a second, not ten times | idle time costs less |
+| ``deep_ep`` | a stand-in | it looks for a GPU, and layers send nothing |
 | ``torch.distributed`` | groups of one rank get the fake backend | they only poll |
 
 The worker is the seam that all versions share: the scheduler's batch goes in, tokens come out. All
@@ -38,6 +39,7 @@ from types import ModuleType
 
 from warpserve.patches import mooncake
 from warpserve.patches.http_server import look_each_second
+from warpserve.patches import deep_ep, mooncake
 from warpserve.patches.imported import after_import
 from warpserve.patches.lone_groups import without_transport
 from warpserve.patches.sglang.arrivals import settle_arrivals
@@ -86,6 +88,7 @@ def install() -> None:
         return
     after_import("uvicorn.server", look_each_second)
     after_import("sglang.srt.server_args", lambda _: mooncake.supply())
+    after_import("sglang.srt.server_args", lambda _: deep_ep.supply())
     after_import("sglang.srt.distributed.parallel_state", _patch_groups)
     after_import("sglang.srt.server_args", load_configurations)
     after_import("sglang.srt.lora.lora", load_adapters)

@@ -52,10 +52,17 @@ def deployment_of(worker: Any) -> Deployment:
         pipeline_rank=parallel.pp_rank,
         data_parallel=data_parallel,
         expert_parallel=parallel.ep_size > 1,
+        expert_dispatch=_expert_dispatch(worker.server_args),
         weights=weights_of(worker.model_config, description, _WEIGHTS),
         kv_cache=_KV_CACHE.get(kv_cache, kv_cache),
     )
     return _with_drafter(found, worker.server_args)
+
+
+def _expert_dispatch(arguments: Any) -> str | None:
+    """``arguments``: ServerArgs."""
+    backend = str(arguments.moe_a2a_backend)
+    return None if backend == "none" else backend
 
 
 def _with_drafter(target: Deployment, arguments: Any) -> Deployment:

@@ -9,6 +9,9 @@ from warpserve.patches.sglang.speculation import ALGORITHMS
 STORAGE_TIERS = ("file", "sim")
 """Of HiCache."""
 
+EXPERT_DISPATCHES = ("none", "deepep")
+"""Of --moe-a2a-backend."""
+
 
 def require_supported(arguments: Any, model: Any) -> None:
     """``arguments``: ServerArgs; ``model``: a ModelConfig.
@@ -62,6 +65,10 @@ REFUSALS = (
     (
         lambda a, _: bool(a.enable_two_batch_overlap),
         "two batches that overlap (--enable-two-batch-overlap)",
+    ),
+    (
+        lambda a, _: a.moe_a2a_backend not in EXPERT_DISPATCHES,
+        f"a --moe-a2a-backend other than {', '.join(EXPERT_DISPATCHES)}",
     ),
     (lambda a, _: getattr(a, "dllm_algorithm", None) is not None, "diffusion models"),
     (lambda a, _: bool(getattr(a, "enable_hisparse", False)), "HiSparse (--enable-hisparse)"),

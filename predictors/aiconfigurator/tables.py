@@ -126,6 +126,11 @@ def _key(deployment: Deployment) -> str:
 
 def build_table(deployment: Deployment) -> StepTable:
     """Takes some seconds. Raises PredictorError for what the package has no tables of."""
+    if deployment.expert_dispatch is not None:
+        raise PredictorError(
+            "aiconfigurator's tables of experts to which tokens are sent (--moe-a2a-backend "
+            f"{deployment.expert_dispatch}) are not read: use analytic"
+        )
     system = system_of(deployment.hardware)
     tables_version = _tables_version(deployment, system)
     with tempfile.TemporaryDirectory() as folder, _own_errors():

@@ -24,10 +24,26 @@ def gather_ns(hardware: Hardware, ranks: int, message_bytes: float) -> float:
     return _ring_ns(hardware, ranks, message_bytes)
 
 
+def all_to_all_ns(hardware: Hardware, ranks: int, sent_bytes: float) -> float:
+    """``sent_bytes``: what each rank sends to all others together, over a link of its own."""
+    if ranks == 1:
+        return 0.0
+    return _latency_ns(hardware, ranks) + _moved_ns(hardware, ranks, sent_bytes)
+
+
 def _ring_ns(hardware: Hardware, ranks: int, moved_bytes: float) -> float:
     if ranks == 1:
         return 0.0
+    over_a_link = moved_bytes * (ranks - 1) / ranks
+    return _latency_ns(hardware, ranks) + _moved_ns(hardware, ranks, over_a_link)
+
+
+def _latency_ns(hardware: Hardware, ranks: int) -> float:
     bandwidth = hardware.link_bandwidth_bytes_per_s(ranks)
     is_nvlink = bandwidth == hardware.nvlink_bandwidth_bytes_per_s
-    latency_ns = _NVLINK_LATENCY_NS if is_nvlink else _PCIE_LATENCY_NS
-    return latency_ns + moved_bytes * (ranks - 1) / ranks / (bandwidth * _LINK_EFFICIENCY) * 1e9
+    return _NVLINK_LATENCY_NS if is_nvlink else _PCIE_LATENCY_NS
+
+
+def _moved_ns(hardware: Hardware, ranks: int, bytes_: float) -> float:
+    bandwidth = hardware.link_bandwidth_bytes_per_s(ranks)
+    return bytes_ / (bandwidth * _LINK_EFFICIENCY) * 1e9

@@ -2,7 +2,8 @@
 
 ``kill_under_load.py URL VICTIM COMMAND…``: starts COMMAND, a client; once the server runs requests
 of it, kills VICTIM: the ``client``, or the engine's worker that logs its steps to that folder.
-Prints how many requests the server runs a second later, null where it answers no more.
+Prints how many requests the server runs six seconds later, null where it answers no more: SGLang
+looks every four whether a client is still there.
 """
 
 import json
@@ -48,5 +49,5 @@ while not running():
     time.sleep(0.05)
 os.kill(client.pid if victim == "client" else worker(Path(victim)), signal.SIGKILL)
 client.wait()
-time.sleep(1)
+time.sleep(6)
 print(json.dumps({"client": client.returncode, "running": running()}))

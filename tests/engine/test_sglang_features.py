@@ -286,6 +286,37 @@ def test_experts_work_in_lock_step(warpserve: Warpserve, tmp_path: Path) -> None
     assert [step for steps in served.steps for step in steps if not step["request_ids"]]
 
 
+@feature(
+    "Expert parallelism by DeepEP",
+    "--tp-size 2 --moe-a2a-backend deepep (with --enable-dp-attention, too)",
+)
+@pytest.mark.parametrize("attention", [[], ["--dp-size=2", "--enable-dp-attention"]])
+def test_tokens_are_sent_to_their_experts(
+    warpserve: Warpserve, tmp_path: Path, attention: list[str]
+) -> None:
+    """SGLang makes its dispatchers, and spreads the experts over all ranks; the predictor prices
+    dispatch and combine in place of collectives, so that steps take another time.
+    """
+
+    def times_ms(name: str, *flags: str) -> list[list[float]]:
+        served = serve_sglang(
+            warpserve,
+            tmp_path / name,
+            "Qwen/Qwen3-30B-A3B",
+            "--tp-size=2", *attention, *flags,
+            gpu="h100-sxm:2",
+            predictor="analytic",
+            bursts=[[asked(prompt(n, 2_000), 4, f"r-{n}") for n in range(4)]],
+        )  # fmt: skip
+        return [answer["times_ms"] for answer in served.answers[0]]
+
+    gathered = times_ms("gathered", "--ep-size=2")
+    sent = times_ms("sent", "--moe-a2a-backend=deepep")
+    assert all(len(answer) >= 4 for answer in sent)
+    assert sent != gathered
+    assert sent[0][-1] == pytest.approx(gathered[0][-1], rel=0.5)
+
+
 @feature("LoRA", "--enable-lora --lora-paths NAME=PATH")
 def test_lora(warpserve: Warpserve, tmp_path: Path) -> None:
     """Requests name the adapter, and the batch counts it."""
