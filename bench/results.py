@@ -25,6 +25,7 @@ _OF_FAST = ("start_times", "end_times", "input_lens", "output_lens", "errors")
 _REFUSALS = [re.escape(status.phrase) for status in HTTPStatus if 400 <= status < 500]
 _REJECTED = re.compile(rf"HTTP 4\d\d\b|(?:{'|'.join(_REFUSALS)})$")
 """What our client says of a refused request, or ``vllm bench serve``."""
+_NOTHING_MEASURED = "no token came that the client could have measured: it says a TTFT of zero"
 
 
 class Outcome(Enum):
@@ -94,6 +95,9 @@ def read_sglang_results(path: Path, prompts: Path, steps: Path) -> list[RequestR
 
     It does not tell when: that is as long before the end of the step in ``steps`` with a request's
     first token as that took. A request without any counts as sent with the one before.
+
+    An answer in which no token comes counts there as a success with all tokens that were asked for,
+    and a TTFT of zero: here it has failed, as nothing was measured.
     """
     requests = [json.loads(line) for line in prompts.read_text().splitlines()]
     input_tokens = [int(request["input_tokens"]) for request in requests]
@@ -101,6 +105,8 @@ def read_sglang_results(path: Path, prompts: Path, steps: Path) -> list[RequestR
     found: list[RequestResult] = []
     for index, row in enumerate(_rows(path, _OF_SGLANG)):
         output_tokens, ttft_s, itl_s, error = row
+        if not error and not ttft_s:
+            output_tokens, error = 0, _NOTHING_MEASURED
         end_ns = first_ends_ns.get(index)
         if end_ns is not None:
             start_s = end_ns / 1e9 - ttft_s

@@ -320,6 +320,16 @@ def test_sglang_says_what_its_server_runs_as(tmp_path: Path) -> None:
     assert deployment.arguments["schedule_policy"] == "fcfs"
 
 
+def test_times_of_zero_are_no_measurements(tmp_path: Path) -> None:
+    """An answer without tokens (sglang 12389, 6525) is a success to sglang.bench_serving."""
+    document = json.loads(gzip.decompress((REAL / "sglang.jsonl.gz").read_bytes()))
+    document["ttfts"][0], document["itls"][0] = 0.0, []
+    file = tmp_path / "result.jsonl"
+    file.write_text(json.dumps(document))
+    request = read_run(file).requests[0]
+    assert (request.status, request.ttft_s) == ("failed", None)
+
+
 def test_several_runs_in_a_file(tmp_path: Path) -> None:
     line = gzip.decompress((REAL / "sglang.jsonl.gz").read_bytes())
     file = tmp_path / "result.jsonl"

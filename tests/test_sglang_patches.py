@@ -301,3 +301,16 @@ def test_when_requests_were_sent_follows_from_their_first_token(tmp_path: Path) 
     one, two = results.read_sglang_results(result, prompts, steps)
     assert (one.start_s, one.ttft_s, one.itl_s) == (1.5, 0.5, (0.1,))
     assert (two.start_s, two.ttft_s, two.error) == (1.5, None, "Bad Request")
+
+
+def test_a_ttft_of_zero_is_no_measurement(tmp_path: Path) -> None:
+    """An answer without tokens (sglang 12389, 6525) is a success to sglang.bench_serving."""
+    result, prompts, steps = tmp_path / "client.json", tmp_path / "prompts", tmp_path / "steps"
+    columns = {"output_lens": [1000], "ttfts": [0.0], "itls": [[]], "errors": [""]}
+    result.write_text(json.dumps(columns) + "\n")
+    prompts.write_text('{"input_tokens": 250000}\n')
+    steps.mkdir()
+    (found,) = results.read_sglang_results(result, prompts, steps)
+    assert found.outcome is results.Outcome.FAILED
+    assert (found.ttft_s, found.itl_s, found.output_tokens) == (None, (), 0)
+    assert "TTFT of zero" in (found.error or "")

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.engine.features import feature
 from tests.engine.router import router_python
-from tests.engine.served import Request, prompt, serve_command
+from tests.engine.served import Answered, Request, prompt, serve_command
+from tests.engine.sessions import sessions
 from tests.engine.sglang_served import sglang_python
 from tests.harness import Warpserve
 from warpserve.patches.mooncake.engine import BANDWIDTH
@@ -22,43 +26,87 @@ GB_PER_S = 50
 STEP_MS = 20.0
 TOKENS = 5
 REQUESTS = 3
+"""One after the other; then a crowd."""
+CROWD, CROWD_PROMPT = 6, 500
 _EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "prefill_decode.py"
+
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answered]:
+    with sessions() as warpserve:
+        yield serve_apart(warpserve, tmp_path_factory.mktemp("apart"))
+
+
+def serve_apart(warpserve: Warpserve, folder: Path) -> Answered:
+    command: list[str | Path] = [
+        sglang_python(), _EXAMPLE, "--router", router_python(),
+        "--model-path", QWEN, "--skip-server-warmup",
+    ]  # fmt: skip
+    one_by_one = [[asked(prompt(number, PROMPT))] for number in range(REQUESTS)]
+    crowd = [
+        asked(prompt(100 + number, CROWD_PROMPT)) | {"delay_s": number // 2 * 0.03}
+        for number in range(CROWD)
+    ]
+    return serve_command(
+        warpserve,
+        folder,
+        command,
+        bursts=[*one_by_one, crowd],
+        options=["--gpu=h100-sxm:2", "--predictor=constant:20ms"],
+        env={BANDWIDTH: str(GB_PER_S)},
+    )
 
 
 @feature(
     "Prefill-decode disaggregation with the stock router",
     "--disaggregation-mode prefill, --disaggregation-mode decode",
 )
-def test_prefill_and_decode_apart(warpserve: Warpserve, tmp_path: Path) -> None:
+def test_prefill_and_decode_apart(apart: Answered) -> None:
     """The first that a client hears is after a prefill, the transfer of the KV at the network's
     bandwidth and a decode step; SGLang's own manager sends the KV in two blocks a layer (keys,
     values); each server takes the steps of its part.
     """
-    command: list[str | Path] = [
-        sglang_python(), _EXAMPLE, "--router", router_python(),
-        "--model-path", QWEN, "--skip-server-warmup",
-    ]  # fmt: skip
-    served = serve_command(
-        warpserve,
-        tmp_path,
-        command,
-        bursts=[[asked(prompt(number, PROMPT))] for number in range(REQUESTS)],
-        options=["--gpu=h100-sxm:2", "--predictor=constant:20ms"],
-        env={BANDWIDTH: str(GB_PER_S)},
-    )
     transfer_ms = PROMPT * TOKEN_BYTES / GB_PER_S / 1e9 * 1e3
-    for (answer,) in served.answers[1:]:  # the first one waits for the servers' introduction
+    for (answer,) in apart.answers[1:REQUESTS]:  # the first one waits for the introduction
         first_ms, second_ms = answer["times_ms"][:2]
         # Page indices, some kB, take microseconds from one GPU's memory and to the other's.
         assert first_ms == pytest.approx(2 * STEP_MS + transfer_ms, abs=0.005)
         assert second_ms - first_ms == pytest.approx(STEP_MS, abs=0.001)
-    sent = re.findall(r"(\d+) blocks, (\d+) bytes", served.log)
+    sent = re.findall(r"(\d+) blocks, (\d+) bytes", apart.log)
     blocks, bytes_ = (sum(int(found[place]) for found in sent) for place in (0, 1))
-    assert blocks == REQUESTS * 2 * LAYERS
-    assert bytes_ == REQUESTS * PROMPT * TOKEN_BYTES
-    decode, prefill = served.steps
+    assert blocks == (REQUESTS + CROWD) * 2 * LAYERS
+    assert bytes_ == (REQUESTS * PROMPT + CROWD * CROWD_PROMPT) * TOKEN_BYTES
+    decode, prefill = apart.steps
     assert all(row[2] for step in prefill for row in step["requests"])
     assert not any(row[2] for step in decode for row in step["requests"])
+
+
+def test_the_same_with_all_cores_busy(
+    apart: Answered,
+    warpserve: Warpserve,
+    tmp_path: Path,
+    busy_cores: Callable[[], AbstractContextManager[None]],
+) -> None:
+    with busy_cores():
+        again = serve_apart(warpserve, tmp_path)
+    assert results(apart) == results(again)
+
+
+def results(served: Answered) -> dict[str, Any]:
+    """From the second request on: the first one waits until the servers know each other, which they
+    look for with timers. Steps by their time since then.
+    """
+    decode, prefill = served.steps
+    start_ns = prefill[1]["start_ns"]
+    steps = [
+        [
+            (step["start_ns"] - start_ns, step["end_ns"] - start_ns, step["requests"])
+            for step in part
+            if step["start_ns"] >= start_ns
+        ]
+        for part in (decode, prefill)
+    ]
+    return {"answers": served.answers[1:], "steps": steps}
 
 
 def asked(tokens: list[int]) -> Request:

@@ -10,7 +10,7 @@
 | inference-sim 1057 | with a tight KV cache all requests end |
 
 Elsewhere: a client that reports TTFT and ITL of zero (sglang 12389, 6525), in
-``tests/test_bench.py``.
+``tests/test_sglang_patches.py`` and ``tests/test_real_runs.py``.
 """
 
 from __future__ import annotations

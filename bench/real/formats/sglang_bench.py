@@ -205,7 +205,8 @@ def _request(
     error: str,
     cached_tokens: int | None,
 ) -> Request:
-    if error or not output_tokens:
+    # An answer without a token counts there as one with all that were asked for, after no time.
+    if error or not output_tokens or not ttft_s:
         return Request(
             status="failed", error=error or "no token came back", input_tokens=input_tokens
         )
