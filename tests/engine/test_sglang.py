@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from itertools import pairwise
@@ -12,6 +14,7 @@ import pytest
 from tests.engine.runs import Run, bench
 from tests.engine.sglang_served import SGLANG
 from tests.engine.test_same import results
+from warpserve.bench.run_folder import RunFolder
 
 STEP_S = 0.02
 POISSON = ("--predictor=constant:20ms", "--rate=4", "--num-requests=20", "--seed=3")
@@ -59,3 +62,22 @@ def test_the_same_results_with_all_cores_busy(
     with busy_cores():
         again = bench(tmp_path / "run", *POISSON, engine=SGLANG)
     assert results(poisson) == results(again)
+
+
+def test_its_twin_takes_the_same_times(poisson: Run, tmp_path: Path) -> None:
+    """The folder of a run read as a real one's, and replayed: by our client, which sends at any
+    instant.
+    """
+    out = tmp_path / "twin"
+    command = [
+        sys.executable, "-m", "warpserve", "replay", str(poisson.folder.path), "--out", str(out),
+        "--predictor=constant:20ms", "--max-error=ttft.p99=0.01%", "--max-error=makespan=0.01%",
+    ]  # fmt: skip
+    finished = subprocess.run(command, capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    twin = Run(RunFolder(out), finished.stdout)
+    for recorded, again in zip(poisson.requests, twin.requests, strict=True):
+        assert again.input_tokens == recorded.input_tokens
+        assert again.ttft_s == pytest.approx(recorded.ttft_s, abs=1e-6)
+        assert again.itl_s == pytest.approx(recorded.itl_s, abs=1e-9)
+    assert twin.kv_cache_tokens == poisson.kv_cache_tokens

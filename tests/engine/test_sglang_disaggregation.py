@@ -94,10 +94,12 @@ def test_the_same_with_all_cores_busy(
 
 def results(served: Answered) -> dict[str, Any]:
     """From the second request on: the first one waits until the servers know each other, which they
-    look for with timers. Steps by their time since then.
+    look for with timers. Steps by their time since then; before come some that the router has asked
+    for, to see whether the servers are well.
     """
     decode, prefill = served.steps
-    start_ns = prefill[1]["start_ns"]
+    alone = [step for step in prefill if step["requests"] == [[PROMPT, 0, True]]]
+    start_ns = alone[1]["start_ns"]
     steps = [
         [
             (step["start_ns"] - start_ns, step["end_ns"] - start_ns, step["requests"])
