@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.engine.runs import bench_command
-from tests.engine.sessions import LIMIT_S
+from tests.engine.sessions import ENGINE, LIMIT_S
+from tests.engine.sglang_served import SGLANG
 from tests.harness import Warpserve, children_of, eventually
 from warpserve.bench.run_folder import RunFolder
 from warpserve.bench.steps import REQUEST_PREFIX
+from warpserve.patches.engines import EngineRequirement
 
 REQUESTS, OUTPUT_TOKENS = 200, 30
 LOAD = ("--predictor=constant:20ms", "--rate=20", f"--num-requests={REQUESTS}")
@@ -23,7 +25,11 @@ UNDER_LOAD = f"-{REQUEST_PREFIX}100-"
 
 
 def run_until_killed(
-    warpserve: Warpserve, folder: RunFolder, victim: str, *options: str
+    warpserve: Warpserve,
+    folder: RunFolder,
+    victim: str,
+    *options: str,
+    engine: EngineRequirement = ENGINE,
 ) -> tuple[int, str]:
     """Kills the first process that is called ``victim`` under load; the run's exit code and what it
     says on stderr.
@@ -32,7 +38,7 @@ def run_until_killed(
     rows = [f"{i},100,{OUTPUT_TOKENS}" for i in range(REQUESTS)]
     workload.write_text("\n".join(["arrival_time_ns,input_toks,output_toks", *rows]) + "\n")
     with subprocess.Popen(
-        bench_command(folder.path, *LOAD, f"--workload={workload}", *options),
+        bench_command(folder.path, *LOAD, f"--workload={workload}", *options, engine=engine),
         env=warpserve.environment(None),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -68,20 +74,29 @@ def _called(root: int, name: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("victim", "options", "complaint"),
+    ("engine", "victim", "options", "complaint"),
     [
-        ("vllm serve", (), "the engine ended in mid-run (exit code -9)"),
-        ("APIServer_1", ("--", "--api-server-count=3"), "was killed by signal 9"),
-        ("VLLM::EngineCore", (), "was killed by signal 9"),
-        ("Worker_TP1", ("--gpu=h100-sxm:2", "--no-ghost-ranks"), "was killed by signal 9"),
+        (ENGINE, "vllm serve", (), "the engine ended in mid-run (exit code -9)"),
+        (ENGINE, "APIServer_1", ("--", "--api-server-count=3"), "was killed by signal 9"),
+        (ENGINE, "VLLM::EngineCore", (), "was killed by signal 9"),
+        (ENGINE, "Worker_TP1", ("--gpu=h100-sxm:2", "--no-ghost-ranks"), "was killed by signal 9"),
+        (SGLANG, "sglang::scheduler", ("--client=own",), "the engine ended in mid-run"),
     ],
-    ids=["the_api_server", "one_of_three_api_servers", "the_engine_core", "one_of_two_workers"],
+    ids=[
+        *("the_api_server", "one_of_three_api_servers", "the_engine_core", "one_of_two_workers"),
+        "sglang_s_scheduler",
+    ],
 )
 def test_a_part_of_the_server_is_killed(
-    warpserve: Warpserve, tmp_path: Path, victim: str, options: tuple[str, ...], complaint: str
+    warpserve: Warpserve,
+    tmp_path: Path,
+    engine: EngineRequirement,
+    victim: str,
+    options: tuple[str, ...],
+    complaint: str,
 ) -> None:
     folder = RunFolder(tmp_path / "run")
-    exit_code, said = run_until_killed(warpserve, folder, victim, *options)
+    exit_code, said = run_until_killed(warpserve, folder, victim, *options, engine=engine)
     assert exit_code != 0
     assert complaint in said
     requests = [json.loads(line) for line in folder.requests.read_text().splitlines()]

@@ -19,8 +19,7 @@ Shown here, on vLLM 0.24.0, as far as that version still has it:
 | vllm 40244 | the block size of a hybrid model is the resolved one |
 
 Elsewhere: an NCCL library that is opened by path, with four ranks (HAMi 2641, 2760), in
-``tests/test_nccl.py``. Not here: SGLang's cache tiers (sglang 33984, 32724, 12809), which vLLM does
-not have.
+``tests/test_nccl.py``; SGLang's (sglang 33984, 32724, 12809) in ``test_sglang_reports.py``.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,11 @@ from tests.engine.served import Answered, completion, prompt
 from tests.engine.sessions import sessions
 from tests.engine.sglang_served import serve_sglang, sglang_python
 from tests.harness import Warpserve
+from warpserve.bench.models import model_named
+from warpserve.predictors.batch import Batch, RequestStep
+from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.from_catalogue import hardware_of
+from warpserve.predictors.spec import predictor_of
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 STEP_MS = 20.0
@@ -288,33 +294,45 @@ def test_experts_work_in_lock_step(warpserve: Warpserve, tmp_path: Path) -> None
 
 @feature(
     "Expert parallelism by DeepEP",
-    "--tp-size 2 --moe-a2a-backend deepep (with --enable-dp-attention, too)",
+    "--tp-size 2 --moe-a2a-backend deepep (with --dp-size 2 --enable-dp-attention, too)",
 )
-@pytest.mark.parametrize("attention", [[], ["--dp-size=2", "--enable-dp-attention"]])
+@pytest.mark.parametrize("replicas", [1, 2])
 def test_tokens_are_sent_to_their_experts(
-    warpserve: Warpserve, tmp_path: Path, attention: list[str]
+    warpserve: Warpserve, tmp_path: Path, replicas: int
 ) -> None:
-    """SGLang makes its dispatchers, and spreads the experts over all ranks; the predictor prices
-    dispatch and combine in place of collectives, so that steps take another time.
+    """SGLang makes its dispatchers and spreads the experts over all ranks, and each step takes what
+    the predictor says of tokens that are sent to the ranks of their experts.
     """
-
-    def times_ms(name: str, *flags: str) -> list[list[float]]:
-        served = serve_sglang(
-            warpserve,
-            tmp_path / name,
-            "Qwen/Qwen3-30B-A3B",
-            "--tp-size=2", *attention, *flags,
-            gpu="h100-sxm:2",
-            predictor="analytic",
-            bursts=[[asked(prompt(n, 2_000), 4, f"r-{n}") for n in range(4)]],
-        )  # fmt: skip
-        return [answer["times_ms"] for answer in served.answers[0]]
-
-    gathered = times_ms("gathered", "--ep-size=2")
-    sent = times_ms("sent", "--moe-a2a-backend=deepep")
-    assert all(len(answer) >= 4 for answer in sent)
-    assert sent != gathered
-    assert sent[0][-1] == pytest.approx(gathered[0][-1], rel=0.5)
+    attention = ["--dp-size=2", "--enable-dp-attention"] if replicas == 2 else []
+    served = serve_sglang(
+        warpserve,
+        tmp_path,
+        "Qwen/Qwen3-30B-A3B",
+        "--tp-size=2", "--moe-a2a-backend=deepep", *attention,
+        gpu="h100-sxm:2",
+        predictor="analytic",
+        bursts=[[asked(prompt(1, 2_000), 4, "one")]],
+    )  # fmt: skip
+    deployment = Deployment(
+        config=model_named("qwen3-30b-a3b").config(),
+        hardware=hardware_of("h100-sxm:2"),
+        engine="sglang",
+        engine_version="0.5.23",
+        tensor_parallel=2 // replicas,
+        data_parallel=replicas,
+        expert_parallel=True,
+    )
+    steps = [s for steps in served.steps for s in steps if s["request_ids"] == ["one"]]
+    assert len(steps) >= 4
+    sent, gathered = (
+        predictor_of("analytic", replace(deployment, expert_dispatch=dispatch))
+        for dispatch in ("deepep", None)
+    )
+    for step in steps:
+        ((new, cached, is_prefill),) = step["requests"]
+        batch = Batch((RequestStep(new, cached, is_prefill),), step["padded_tokens"])
+        assert step["duration_ns"] == sent.predict(batch).duration_ns
+        assert step["duration_ns"] != gathered.predict(batch).duration_ns
 
 
 @feature("LoRA", "--enable-lora --lora-paths NAME=PATH")
