@@ -11,6 +11,7 @@ from tests.engine import (
     test_sglang_disaggregation,
     test_sglang_features,
     test_sglang_hicache,
+    test_sglang_speculation,
 )
 from tests.engine.features import FEATURES, Feature
 from tests.engine.outcomes import Cell, Outcome
@@ -24,6 +25,7 @@ _MODULES = (
     test_features,
     test_reports,
     test_sglang_features,
+    test_sglang_speculation,
     test_sglang_hicache,
     test_sglang_disaggregation,
 )
