@@ -325,7 +325,14 @@ def test_without_guesses_there_is_no_warning(tmp_path: Path) -> None:
 def test_a_report_shows_what_there_is(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path / "run")
     samples = [
-        {"time_ns": second * 10**9, "metrics": {'vllm:num_requests_running{engine="0"}': second}}
+        {
+            "time_ns": second * 10**9,
+            "metrics": {
+                'vllm:num_requests_running{engine="0"}': second,
+                'vllm:prefix_cache_hits_total{engine="0"}': 16 * second,
+                'vllm:external_prefix_cache_hits_total{engine="0"}': 0,
+            },
+        }
         for second in range(3)
     ]
     folder.metrics.write_text("".join(f"{json.dumps(sample)}\n" for sample in samples))
@@ -340,14 +347,31 @@ def test_a_report_shows_what_there_is(tmp_path: Path) -> None:
     write_report(folder, RunConfig.model_validate(RUN), requests, summary)
     page = folder.report.read_text()
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", page)
-    assert captions == ["TTFT", "TPOT", "ITL", "Output tokens", "Requests in the engine"]
-    assert page.count("<svg") == 5
+    assert captions == [
+        *("TTFT", "TPOT", "ITL", "Output tokens", "Requests in the engine"),
+        "Prompt tokens found in caches",
+    ]
+    assert page.count("<svg") == 6
+    assert "elsewhere" not in page, "nothing was"
     assert "2 of 2 requests completed" in page
     assert "busy_wait: 1" in page
     assert re.search(r"<td>server</td>.*0\.50</td>.*>3</td>", page, re.DOTALL)
     assert '<td>interpolated</td><td class="number">1</td>' in page
     assert "1 of 2 steps, 66.7% of their time, are extrapolated" in page
     assert "src=" not in page, "one file that needs no other"
+
+
+def test_a_tier_is_one_label_of_a_metric() -> None:
+    metrics = {
+        f'sglang:cached_tokens_total{{cache_source="{tier}",rank="{rank}"}}': tokens
+        for rank in (0, 1)
+        for tier, tokens in (("device", 5), ("storage", 70))
+    }
+    samples = [{"time_ns": 0, "metrics": metrics}]
+    stored = sampled(samples, "sglang:cached_tokens_total", 0, 'cache_source="storage"')
+    assert stored is not None
+    assert list(stored.values) == [140]
+    assert sampled(samples, "sglang:cached_tokens_total", 0, 'cache_source="host"') is None
 
 
 def test_a_report_is_made_once_more_from_its_folder(tmp_path: Path) -> None:

@@ -24,6 +24,17 @@ _REQUESTS = {
     "sglang": {"running": "sglang:num_running_reqs", "waiting": "sglang:num_queue_reqs"},
 }
 _KV_USAGE = {"vllm": "vllm:kv_cache_usage_perc", "sglang": "sglang:token_usage"}
+_CACHED = {
+    "vllm": {
+        "GPU": ("vllm:prefix_cache_hits_total", ""),
+        "elsewhere": ("vllm:external_prefix_cache_hits_total", ""),
+    },
+    "sglang": {
+        tier: ("sglang:cached_tokens_total", f'cache_source="{source}"')
+        for tier, source in (("GPU", "device"), ("host", "host"), ("storage", "storage"))
+    },
+}
+"""Metric and label that count prompt tokens that need not be computed, by where they were found."""
 
 
 def write_report(
@@ -59,6 +70,13 @@ def plots_of(
     if usage is not None:
         percent = usage._replace(values=usage.values * 100)
         drawn["KV cache in use"] = plots.over_time({"": percent}, "%")
+    cached = {
+        tier: sampled(samples, metric, origin_s, label)
+        for tier, (metric, label) in _CACHED[engine].items()
+    }
+    found = {tier: c for tier, c in cached.items() if c is not None and c.values.any()}
+    if found:
+        drawn["Prompt tokens found in caches"] = plots.over_time(found, "tokens so far")
     return drawn
 
 

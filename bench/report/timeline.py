@@ -34,14 +34,20 @@ def read_samples(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def sampled(samples: Sequence[dict[str, Any]], metric: str, origin_s: float) -> Sampled | None:
+def sampled(
+    samples: Sequence[dict[str, Any]], metric: str, origin_s: float, label: str = ""
+) -> Sampled | None:
     """The sum over all labels of ``metric``, from the last sample before ``origin_s`` on.
 
-    None where the engine does not have it.
+    ``label``: as in ``tier="host"``; only where it is so. None where the engine does not have it.
     """
     times_s, values = [], []
     for sample in samples:
-        found = [v for name, v in sample["metrics"].items() if name.split("{")[0] == metric]
+        found = [
+            value
+            for name, value in sample["metrics"].items()
+            if name.split("{")[0] == metric and label in name
+        ]
         if found:
             times_s.append(sample["time_ns"] / 1e9 - origin_s)
             values.append(sum(found))

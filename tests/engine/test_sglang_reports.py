@@ -147,7 +147,7 @@ def test_a_slow_storage_does_not_shorten_the_time_to_the_first_token(tiers: Answ
 def test_a_prefetch_that_has_been_read_waits_until_the_scheduler_asks_for_it(
     tiers: Answered,
 ) -> None:
-    """That is when those before it leave room: what it computes itself goes with their last chunk."""
+    """When those before it leave room: what it computes itself goes with their last chunk."""
     *new, behind = map(told, tiers.answers[FILLERS + 1])
     last_of_those_before_s = max(meta["e2e_latency"] for meta in new)
     assert last_of_those_before_s == pytest.approx(WAITING * CHUNKS * STEP_S, abs=0.001)
