@@ -42,6 +42,9 @@ def replay(
     fast: Annotated[
         bool, typer.Option("--fast/--streamed", help="as `warpserve bench` has it [streamed]")
     ] = False,
+    acceptance: Annotated[
+        str | None, typer.Option(help="of drafted tokens, as `warpserve bench` has it")
+    ] = None,
     said: Annotated[
         list[str] | None, typer.Option("--set", help="what no file says, as `import` takes it")
     ] = None,
@@ -69,6 +72,7 @@ def replay(
             engine_python=engine_python,
             model=model,
             gpu=gpu,
+            acceptance=acceptance,
             fast=fast or None,
         )
         for note in twin.notes:

@@ -17,6 +17,8 @@ from warpserve.bench.real.schema import Deployment, Request, Run
 from warpserve.bench.twin_flags import engine_flags
 from warpserve.errors import WarpserveError
 
+_DRAFTING = ("--speculative-config", "--speculative-algorithm")
+
 
 class TwinError(WarpserveError):
     """The run does not say what its twin needs; the message names the option that does."""
@@ -50,7 +52,13 @@ def twin_of(real: Run, arrivals: Path, *, flags: Sequence[str] = (), **said: Any
         "engine_flags": (*engine_flags(real.deployment), *flags),
         **_load(real, notes),
     }
-    return Twin(RunConfig.of(**values | given), requests, tuple(notes))
+    config = RunConfig.of(**values | given)
+    if config.acceptance is None and config.flag(*_DRAFTING) is not None:
+        raise TwinError(
+            "the run's engine drafted tokens, and no file says how many were accepted: say "
+            "--acceptance, with a rate for each position"
+        )
+    return Twin(config, requests, tuple(notes))
 
 
 def write_arrivals(path: Path, requests: Sequence[Request]) -> None:

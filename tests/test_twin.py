@@ -111,7 +111,7 @@ def test_arguments_of_every_kind_become_flags() -> None:
         "max_model_len": None,
         "host": "0.0.0.0",
     }
-    flags = twin(small(arguments=arguments)).config.engine_flags
+    flags = twin(small(arguments=arguments), acceptance="0.5").config.engine_flags
     assert flags == (
         "--no-enable-chunked-prefill",
         "--async-scheduling",
@@ -194,3 +194,17 @@ def test_a_run_of_sglang_s_that_has_no_twin() -> None:
         twin(small(engine="sglang", engine_version=None))
     with pytest.raises(TwinError, match="only the prefill part"):
         twin(small(engine="sglang", arguments={"disaggregation_mode": "prefill"}))
+
+
+@pytest.mark.parametrize(
+    "drafting",
+    [
+        {"engine": "sglang", "arguments": {"speculative_algorithm": "NEXTN"}},
+        {"arguments": {"speculative_config": {"method": "ngram"}}},
+    ],
+)
+def test_what_was_accepted_of_drafts_is_asked_for(drafting: dict[str, Any]) -> None:
+    real = small(**drafting | {"engine_version": "0.5.23"})
+    with pytest.raises(TwinError, match="say --acceptance"):
+        twin(real)
+    assert twin(real, acceptance="0.8,0.6").config.acceptance == "0.8,0.6"
