@@ -37,9 +37,8 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from warpserve.patches import mooncake
-from warpserve.patches.http_server import look_each_second
 from warpserve.patches import deep_ep, mooncake
+from warpserve.patches.http_server import look_each_second
 from warpserve.patches.imported import after_import
 from warpserve.patches.lone_groups import without_transport
 from warpserve.patches.sglang.arrivals import settle_arrivals
