@@ -127,8 +127,9 @@ def test_priorities_and_preemption(warpserve: Warpserve, tmp_path: Path) -> None
 
 @feature("Tensor parallelism, ghost ranks", "--tensor-parallel-size 2")
 def test_one_worker_stands_for_both_ranks(warpserve: Warpserve, tmp_path: Path) -> None:
-    """With a process for each rank (--no-ghost-ranks) the KV cache has as many tokens, and each
-    token of each request comes at the same instant.
+    """With a process for each rank (--no-ghost-ranks) the KV cache has as many tokens, to 0.01 %
+    (in 0.33 ranks share 2 MiB that a ghost does not); each token of each request comes at the same
+    instant.
     """
     bursts = [[completion(prompt(n, 40 * n + 10), 8) for n in range(6)]]
     ghosts, processes = (
@@ -144,7 +145,7 @@ def test_one_worker_stands_for_both_ranks(warpserve: Warpserve, tmp_path: Path) 
         for option in ("--ghost-ranks", "--no-ghost-ranks")
     )
     assert (len(ghosts.steps), len(processes.steps)) == (1, 2)
-    assert ghosts.kv_cache_tokens == processes.kv_cache_tokens
+    assert ghosts.kv_cache_tokens == pytest.approx(processes.kv_cache_tokens, rel=1e-4)
     assert ghosts.answers == processes.answers
 
 
