@@ -62,6 +62,9 @@ class VirtualUtils:
         """Module, function, registers, spills, threads a block."""
         return 0, 0, _REGISTERS, 0, _MAX_THREADS
 
+    def unload_module(self, module: int) -> None:
+        """Of newer Triton. None was loaded."""
+
     def cuOccupancyMaxActiveClusters(self, *_: object) -> int:  # noqa: N802
         return _attribute(_PROPERTIES["multiprocessor_count"], 0)
 
