@@ -21,7 +21,7 @@ help:
 	@echo "make test    the tests"
 	@echo "make bench   the benchmarks"
 	@echo "make accuracy  real runs, replayed"
-	@echo "make matrix  the tests of the engine on each version of vLLM"
+	@echo "make matrix  the tests of the engines on each of their versions"
 
 demo: $(VENV)/installed
 	$(BIN)/warpserve engine install vllm==0.24.0

@@ -21,6 +21,26 @@ def after_import(name: str, action: Action) -> None:
         _Finder.instance().actions.setdefault(name, []).append(action)
 
 
+def after_import_moved(name: str, before: str, action: Action) -> None:
+    """Likewise, with a module that older versions have under another name. Newer ones may use that
+    name for something else, with which nothing is done.
+    """
+
+    def act_where_not_moved(module: ModuleType) -> None:
+        if not _exists(name):
+            action(module)
+
+    after_import(name, action)
+    after_import(before, act_where_not_moved)
+
+
+def _exists(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # of a package around it
+        return False
+
+
 class _Finder(MetaPathFinder):
     """Asks the other finders, and adds the actions to what they found."""
 

@@ -39,10 +39,11 @@ from types import ModuleType
 
 from warpserve.patches import deep_ep, mooncake
 from warpserve.patches.http_server import look_each_second
-from warpserve.patches.imported import after_import
+from warpserve.patches.imported import after_import, after_import_moved
 from warpserve.patches.lone_groups import without_transport
 from warpserve.patches.sglang.arrivals import settle_arrivals
 from warpserve.patches.sglang.bookkeeping import (
+    assign_with_torch,
     free_windows_with_torch,
     keep_allocators,
     keep_request_table,
@@ -52,11 +53,17 @@ from warpserve.patches.sglang.bookkeeping import (
     write_with_torch,
 )
 from warpserve.patches.sglang.data_parallel import block_controller
-from warpserve.patches.sglang.graphs import build_nothing, capture_nothing, warm_up_nothing
+from warpserve.patches.sglang.graphs import (
+    build_nothing,
+    capture_nothing,
+    compile_nothing,
+    warm_up_nothing,
+)
 from warpserve.patches.sglang.health import answer_later
 from warpserve.patches.sglang.hicache import (
     allocate_without_touching,
     copy_in_time,
+    find_memory,
     have_memory,
     know_when_loaded,
     store_nothing,
@@ -74,10 +81,11 @@ from warpserve.patches.sglang.verified import Verified
 from warpserve.patches.versions import require_version
 from warpserve.patches.virtual_gpu import is_virtual
 
-VERSIONS = ("0.5.23",)
+VERSIONS = ("0.5.14", "0.5.23")
 
 _CACHE = "sglang.srt.mem_cache"
 _COMPONENTS = "sglang.srt.managers.scheduler_components"
+_BACKENDS = "sglang.srt.model_executor.runner_backend"
 _RUNNERS = "sglang.srt.model_executor.runner"
 
 
@@ -91,7 +99,10 @@ def install() -> None:
     after_import("sglang.srt.distributed.parallel_state", _patch_groups)
     after_import("sglang.srt.server_args", load_configurations)
     after_import("sglang.srt.lora.lora", load_adapters)
-    after_import("sglang.kernels.jit.utils.compile.loader", build_nothing)
+    after_import_moved(
+        "sglang.kernels.jit.utils.compile.loader", "sglang.jit_kernel.utils", build_nothing
+    )
+    after_import(f"{_BACKENDS}.tc_piecewise_cuda_graph_backend", compile_nothing)
     after_import("sglang.srt.managers.data_parallel_controller", block_controller)
     verified = Verified()
     for name, patch in (
@@ -99,25 +110,28 @@ def install() -> None:
         (f"{_RUNNERS}.decode_cuda_graph_runner", capture_nothing("DecodeCudaGraphRunner")),
         (f"{_RUNNERS}.prefill_cuda_graph_runner", capture_nothing("PrefillCudaGraphRunner")),
         (f"{_CACHE}.memory_pool", keep_request_table),
-        (f"{_CACHE}.allocation", write_with_torch),
         (f"{_CACHE}.allocator.paged", page_with_torch),
         (f"{_CACHE}.allocator.base", keep_allocators),
         (f"{_COMPONENTS}.ipc_channels", settle_arrivals),
         ("sglang.srt.managers.tp_worker", _patch_worker),
     ):
         verified.after_import(name, patch)
+    verified.after_import(f"{_CACHE}.allocation", write_with_torch, before=f"{_CACHE}.common")
     after_import("sglang.srt.managers.load_snapshot", keep_in_session)
+    after_import("sglang.srt.speculative.triton_ops.cache_locs", assign_with_torch)
     after_import(f"{_CACHE}.allocator.swa", free_windows_with_torch)
-    after_import(f"{_CACHE}.radix_cache", order_accesses)
+    for name in ("radix_cache", "hiradix_cache"):
+        after_import(f"{_CACHE}.{name}", order_accesses)
     after_import("sglang.srt.speculative.eagle_worker_v2", draft_virtually)
     after_import("sglang.srt.managers.scheduler", know_lengths)
     after_import("sglang.srt.managers.scheduler", sleep_when_idle)
     after_import("sglang.srt.managers.scheduler", sleep_when_pending)
     after_import(f"{_CACHE}.host_memory", have_memory)
+    after_import(f"{_CACHE}.pool_host.base", find_memory)
     after_import(f"{_CACHE}.pool_host.base", copy_in_time)
     after_import(f"{_CACHE}.pool_host.common", allocate_without_touching)
-    for pools in ("mha", "mla"):
-        after_import(f"{_CACHE}.pool_host.{pools}", store_nothing)
+    for pools in ("pool_host.mha", "pool_host.mla", "memory_pool_host"):
+        after_import(f"{_CACHE}.{pools}", store_nothing)
     after_import("sglang.srt.managers.tokenizer_manager", answer_later)
     after_import("sglang.srt.managers.cache_controller", know_when_loaded)
     after_import("sglang.srt.managers.cache_controller", tell_of_storage)

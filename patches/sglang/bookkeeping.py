@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from types import ModuleType
 from typing import Any
 
+from warpserve.patches.sglang.paging import page_without_kernels
 from warpserve.patches.stand_in import StandIn
 from warpserve.patches.versions import require_attributes
+
+_ASSIGN = "assign_req_to_token_pool_func"
 
 
 def keep_request_table(module: ModuleType) -> None:
@@ -70,18 +74,20 @@ def keep_allocators(module: ModuleType) -> None:
 
 def write_with_torch(module: ModuleType) -> None:
     """``module``: sglang.srt.mem_cache.allocation. Raises RuntimeError where it lacks a symbol."""
-    names = (
-        "support_triton",
-        "get_last_loc",
-        "get_last_loc_torch",
-        "assign_req_to_token_pool_func",
-    )
-    require_attributes(module, names)
+    require_attributes(module, ("support_triton", "get_last_loc", "get_last_loc_torch"))
     vars(module).update(
-        support_triton=lambda _backend: False,
-        get_last_loc=module.get_last_loc_torch,
-        assign_req_to_token_pool_func=_assign,
+        support_triton=lambda _backend: False, get_last_loc=module.get_last_loc_torch
     )
+    if hasattr(module, _ASSIGN):
+        assign_with_torch(module)
+
+
+def assign_with_torch(module: ModuleType) -> None:
+    """``module``: that of sglang.srt.mem_cache.allocation, or where that does without it
+    sglang.srt.speculative.triton_ops.cache_locs. Raises RuntimeError where it lacks a symbol.
+    """
+    require_attributes(module, (_ASSIGN,))
+    vars(module)[_ASSIGN] = _assign
 
 
 def _assign(
@@ -104,7 +110,9 @@ def _assign(
 
 
 def order_accesses(module: ModuleType) -> None:
-    """``module``: sglang.srt.mem_cache.radix_cache. Raises RuntimeError where it lacks a symbol.
+    """``module``: sglang.srt.mem_cache.radix_cache or hiradix_cache.
+
+    Raises RuntimeError where it lacks a symbol.
 
     What was used least recently is evicted first, by the clock: of what is used at one instant of
     virtual time, the order counts, too.
@@ -118,6 +126,9 @@ def free_windows_with_torch(module: ModuleType) -> None:
 
     Raises RuntimeError where it lacks a symbol.
     """
+    require_attributes(module, ("SWATokenToKVPoolAllocator",))
+    if hasattr(module.SWATokenToKVPoolAllocator, "_expand_to_full_pages"):
+        return  # it has no kernel for them
     require_attributes(module, ("get_and_clear_swa_pages",))
     vars(module)["get_and_clear_swa_pages"] = _windows_of
 
@@ -144,6 +155,9 @@ def page_with_torch(module: ModuleType) -> None:
     Raises RuntimeError where it lacks a symbol.
     """
     require_attributes(module, ("PagedTokenToKVPoolAllocator", "alloc_extend_naive"))
+    if not hasattr(module, "alloc_decode_naive"):
+        page_without_kernels(module)
+        return
     allocator_class = module.PagedTokenToKVPoolAllocator
     make = allocator_class.__init__
 
@@ -155,8 +169,9 @@ def page_with_torch(module: ModuleType) -> None:
     allocator_class.__init__ = make_without_triton
 
 
+@cache
 def _rising(clock_s: Callable[[], float]) -> Callable[[], float]:
-    """A clock of which no two reads are equal."""
+    """A clock of which no two reads are equal, whoever reads it."""
     last_s = 0.0
 
     def read() -> float:

@@ -15,9 +15,11 @@ def block_controller(module: ModuleType) -> None:
 
     Raises RuntimeError where it lacks a symbol.
     """
-    require_attributes(module, ("DataParallelController", "zmq", "sock_recv"))
+    require_attributes(module, ("DataParallelController", "zmq"))
     controller_class = module.DataParallelController
     require_attributes(controller_class, ("event_loop",))
+    # Without a way of its own to read them, messages are pickled.
+    read = getattr(module, "sock_recv", _Received.recv_pyobj)
 
     def event_loop(self: Any) -> None:
         """Which replica a request goes to depends on those before it: those of one instant come in
@@ -29,7 +31,7 @@ def block_controller(module: ModuleType) -> None:
             self.recv_from_tokenizer.poll()
             settle()
             for message in in_one_order(_arrived(self.recv_from_tokenizer, module.zmq)):
-                self._request_dispatcher(module.sock_recv(_Received(message)))
+                self._request_dispatcher(read(_Received(message)))
 
     controller_class.event_loop = event_loop
 
@@ -44,7 +46,7 @@ def _arrived(socket: Any, zmq: Any) -> list[bytes]:
 
 
 class _Received:
-    """A socket for `sock_recv`, with one message."""
+    """A socket with one message."""
 
     def __init__(self, message: bytes) -> None:
         self._message = message

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import Any
 
 from warpserve.patches.model_description import description_of, drafter_description, weights_of
+from warpserve.patches.sglang.resolved import parallel_of, settings
 from warpserve.predictors.deployment import Deployment, Drafter
 from warpserve.predictors.hardware import hardware_of_session
 
@@ -21,25 +22,21 @@ _WEIGHTS = {"w8a8_fp8": "fp8", "w8a8_int8": "int8"}
 """Ways to quantise a model while it is loaded; SGLang's other names are predictors', too."""
 
 
-def name_of_this_worker() -> str:
+def name_of(worker: Any) -> str:
     """By its ranks: no other of its engine has it. By its part, too, where prefill and decode are
-    apart.
+    apart. ``worker``: a TpModelWorker.
     """
-    from sglang.srt.runtime_context import get_disagg, get_parallel
-
-    parallel = get_parallel()
+    parallel = parallel_of(worker)
     ranks = f"{parallel.dp_rank or 0}-{parallel.pp_rank * parallel.tp_size + parallel.tp_rank}"
-    part = get_disagg().disaggregation_mode
+    part = settings("disagg", worker.server_args).disaggregation_mode
     return ranks if part == "null" else f"{part}-{ranks}"
 
 
 def deployment_of(worker: Any) -> Deployment:
     """``worker``: a TpModelWorker. Raises PredictorError in a session without GPUs."""
-    from sglang.srt.runtime_context import get_model, get_parallel
-
-    parallel = get_parallel()
+    parallel = parallel_of(worker)
     data_parallel = parallel.attn_dp_size if parallel.attn_dp_enabled else 1
-    kv_cache = str(get_model().kv_cache_dtype)
+    kv_cache = str(settings("model", worker.server_args).kv_cache_dtype)
     description = description_of(worker.model_config)
     found = Deployment(
         config=description,
@@ -68,9 +65,8 @@ def _expert_dispatch(arguments: Any) -> str | None:
 def _with_drafter(target: Deployment, arguments: Any) -> Deployment:
     """``arguments``: ServerArgs."""
     from sglang.srt.configs.model_config import ModelConfig
-    from sglang.srt.runtime_context import get_spec
 
-    speculative = get_spec()
+    speculative = settings("spec", arguments)
     if speculative.speculative_algorithm is None:
         return target
     model = ModelConfig.from_server_args(

@@ -13,7 +13,7 @@ from warpserve.patches.versions import require_attributes
 
 
 def build_nothing(module: ModuleType) -> None:
-    """``module``: sglang.kernels.jit.utils.compile.loader."""
+    """``module``: sglang.kernels.jit.utils.compile.loader, or sglang.jit_kernel.utils."""
     from warpserve_autoload.builds import VirtualModule
 
     require_attributes(module, ("load_jit",))
@@ -25,6 +25,14 @@ def warm_up_nothing(module: ModuleType) -> None:
     require_attributes(module, ("BaseRunner",))
     require_attributes(module.BaseRunner, ("warmup",))
     module.BaseRunner.warmup = _nothing
+
+
+def compile_nothing(module: ModuleType) -> None:
+    """``module``: sglang.srt.model_executor.runner_backend.tc_piecewise_cuda_graph_backend."""
+    require_attributes(module, ("TcPiecewiseCudaGraphBackend",))
+    backend_class = module.TcPiecewiseCudaGraphBackend
+    require_attributes(backend_class, ("_run_compile_pass",))
+    backend_class._run_compile_pass = _nothing
 
 
 def capture_nothing(runner: str) -> Callable[[ModuleType], None]:

@@ -8,12 +8,16 @@ exist. Its storage tiers get pages of the right size with nothing in them.
 from __future__ import annotations
 
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from warpserve.patches.stand_in import StandIn
 from warpserve.patches.versions import require_attributes
 from warpserve.patches.virtual_gpu import enqueue
 from warpserve.predictors.hardware import hardware_of_session
+
+_OF_ALL_POOLS = ("backup_from_device_all_layer_physical", "load_to_device_per_layer_physical")
+_OF_ONE_POOL = ("backup_from_device_all_layer", "load_to_device_per_layer")
 
 _ENOUGH_BYTES = 1 << 50
 """Of host memory: the virtual GPUs' host has what HiCache is asked to take."""
@@ -25,19 +29,8 @@ def copy_in_time(module: ModuleType) -> None:
     """
     require_attributes(module, ("HostKVCache",))
     pool_class = module.HostKVCache
-    methods = ("backup_from_device_all_layer_physical", "load_to_device_per_layer_physical")
-    require_attributes(pool_class, methods)
-
-    def back_up(
-        self: Any, _pool: Any, host_indices: Any, *_arguments: Any, **_options: Any
-    ) -> None:
-        _copy(len(host_indices) * self.size_per_token)
-
-    def load(self: Any, _pool: Any, host_indices: Any, *_arguments: Any, **_options: Any) -> None:
-        _copy(len(host_indices) * self.size_per_token // self.layer_num)
-
-    pool_class.backup_from_device_all_layer_physical = back_up
-    pool_class.load_to_device_per_layer_physical = load
+    if _copies_itself(pool_class):
+        _replace_copies(pool_class, _OF_ALL_POOLS)
 
 
 def have_memory(module: ModuleType) -> None:
@@ -46,22 +39,33 @@ def have_memory(module: ModuleType) -> None:
     vars(module)["available_host_memory_bytes"] = lambda **_: _ENOUGH_BYTES
 
 
+def find_memory(module: ModuleType) -> None:
+    """``module``: sglang.srt.mem_cache.pool_host.base, which asks the host itself where SGLang has
+    no module for that.
+    """
+    if hasattr(module, "psutil"):
+        enough = SimpleNamespace(available=_ENOUGH_BYTES)
+        vars(module)["psutil"] = StandIn(module.psutil, virtual_memory=lambda: enough)
+
+
 def allocate_without_touching(module: ModuleType) -> None:
     """``module``: sglang.srt.mem_cache.pool_host.common. Raises RuntimeError where it lacks a
     symbol.
     """
-    require_attributes(module, ("ALLOC_MEMORY_FUNCS", "_CUDA_HOST_REGISTERED_RANGES_ATTR", "torch"))
+    require_attributes(module, ("ALLOC_MEMORY_FUNCS", "torch"))
+    registered = getattr(module, "_CUDA_HOST_REGISTERED_RANGES_ATTR", None)
 
     def allocate(dims: Any, dtype: Any, device: str, pin_memory: bool, **_options: Any) -> Any:
         buffer = module.torch.empty(dims, dtype=dtype, device=device, pin_memory=pin_memory)
-        setattr(buffer, module._CUDA_HOST_REGISTERED_RANGES_ATTR, [])  # none to unregister
+        if registered is not None:
+            setattr(buffer, registered, [])  # none to unregister
         return buffer
 
     module.ALLOC_MEMORY_FUNCS["cuda"] = allocate
 
 
 def store_nothing(module: ModuleType) -> None:
-    """``module``: sglang.srt.mem_cache.pool_host.mha or mla.
+    """``module``: sglang.srt.mem_cache.pool_host.mha or mla, or memory_pool_host with both.
 
     Raises RuntimeError where its pools lack a symbol.
     """
@@ -73,6 +77,8 @@ def store_nothing(module: ModuleType) -> None:
     ]
     for pool_class in pools:
         require_attributes(pool_class, names)
+        if not _copies_itself(pool_class):
+            _replace_copies(pool_class, _OF_ONE_POOL)
         pool_class.get_data_page = lambda self, *_, **__: Page(self.size_per_token * self.page_size)
         pool_class.get_dummy_flat_data_page = _scratch
         pool_class.set_from_flat_data_page = lambda *_: None
@@ -121,6 +127,25 @@ class Page:
     def tofile(self, path: str) -> None:
         with Path(path).open("wb") as file:
             file.truncate(self._bytes)
+
+
+def _copies_itself(pool_class: Any) -> bool:
+    """Whether SGLang has one way to copy for all kinds of pools, and not one of each."""
+    return hasattr(pool_class, _OF_ALL_POOLS[0])
+
+
+def _replace_copies(pool_class: Any, names: tuple[str, str]) -> None:
+    require_attributes(pool_class, names)
+    for name, copy in zip(names, (_back_up, _load), strict=True):
+        setattr(pool_class, name, copy)
+
+
+def _back_up(self: Any, _pool: Any, host_indices: Any, *_arguments: Any, **_options: Any) -> None:
+    _copy(len(host_indices) * self.size_per_token)
+
+
+def _load(self: Any, _pool: Any, host_indices: Any, *_arguments: Any, **_options: Any) -> None:
+    _copy(len(host_indices) * self.size_per_token // self.layer_num)
 
 
 def _scratch(self: Any) -> Any:

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from warpserve.patches.instants import session_folder
+from warpserve.patches.sglang.resolved import parallel_of
 from warpserve.patches.versions import require_attributes
 
 _LOOK_MS = 1_000  # of virtual time, as SGLang's own
@@ -16,7 +17,7 @@ _LOOK_MS = 1_000  # of virtual time, as SGLang's own
 
 def sleep_when_idle(module: ModuleType) -> None:
     """``module``: sglang.srt.managers.scheduler. Raises RuntimeError where it lacks a symbol."""
-    require_attributes(module, ("Scheduler", "get_parallel"))
+    require_attributes(module, ("Scheduler",))
     scheduler_class = module.Scheduler
     require_attributes(scheduler_class, ("init_idle_sleeper", "maybe_sleep_on_idle", "on_idle"))
 
@@ -31,7 +32,7 @@ def sleep_when_idle(module: ModuleType) -> None:
 
     def init_idle_sleeper(self: Any) -> None:
         inbox = self.ipc_channels.recv_from_tokenizer
-        parallel = module.get_parallel()
+        parallel = parallel_of(self)
         if inbox is None:
             self.idle_sleeper = None
         elif not parallel.attn_dp_enabled:

@@ -15,17 +15,19 @@ def load_configurations(module: ModuleType) -> None:
     """``module``: sglang.srt.server_args. Raises RuntimeError where it lacks a symbol."""
     require_attributes(module, ("ServerArgs",))
     arguments_class = module.ServerArgs
-    require_attributes(arguments_class, ("resolve_once", "load_format"))
-    resolve_once = arguments_class.resolve_once
+    # Where SGLang resolves them first when it needs them; before, when they are made.
+    name = "resolve_once" if hasattr(arguments_class, "resolve_once") else "__post_init__"
+    require_attributes(arguments_class, (name, "load_format"))
+    resolve = getattr(arguments_class, name)
 
     def resolve_without_weights(self: Any) -> None:
         """What would be computed with weights is not: SGLang's own dummies have the right sizes."""
         is_resolved = getattr(self, "_resolution_finished", False)
         if SESSION_PREDICTOR in os.environ and self.load_format == "auto" and not is_resolved:
             self.load_format = "dummy"
-        resolve_once(self)
+        resolve(self)
 
-    arguments_class.resolve_once = resolve_without_weights
+    setattr(arguments_class, name, resolve_without_weights)
 
 
 def load_adapters(module: ModuleType) -> None:

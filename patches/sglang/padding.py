@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from warpserve.patches.versions import require_attributes
@@ -19,7 +20,7 @@ class Padding:
         """``runner``: a ModelRunner, once its graphs are made."""
         require_attributes(runner, ("decode_cuda_graph_runner", "prefill_cuda_graph_runner"))
         self._decode = _with_attribute(runner.decode_cuda_graph_runner, "capture_bs")
-        self._prefill = _with_attribute(runner.prefill_cuda_graph_runner, "can_replay_locally")
+        self._prefill = _with_attribute(runner.prefill_cuda_graph_runner, "capture_num_tokens")
 
     def of(self, batch: Any, tokens: int) -> Padded:
         """``batch``: a ScheduleBatch; ``tokens``: that it computes."""
@@ -34,7 +35,7 @@ class Padding:
 
     def _of_decode(self, batch: Any, tokens: int) -> Padded:
         graphs = self._decode
-        if graphs is None or (graphs.require_mlp_sync and not batch.can_run_decode_cuda_graph):
+        if graphs is None or (graphs.require_mlp_sync and not _all_can(batch, _DECODE)):
             return Padded(tokens, False)
         requests = len(batch.reqs)
         if graphs.require_mlp_tp_gather:
@@ -47,8 +48,10 @@ class Padding:
         return Padded(padded * max(1, tokens // len(batch.reqs) if batch.reqs else 1), True)
 
     def _can_replay(self, batch: Any, tokens: int) -> bool:
-        if batch.global_num_tokens is not None and not batch.can_run_dp_prefill_cuda_graph:
+        if batch.global_num_tokens is not None and not _all_can(batch, _PREFILL):
             return False
+        if not hasattr(self._prefill, "can_replay_locally"):
+            return bool(self._prefill.can_run_graph(self._forward_of(batch, tokens)))
         return bool(
             self._prefill.can_replay_locally(
                 batch_size=len(batch.reqs),
@@ -64,6 +67,32 @@ class Padding:
                 batch_max_context_len=int(batch.seq_lens_cpu.max()),
             )
         )
+
+    def _forward_of(self, batch: Any, tokens: int) -> Any:
+        """As much of a ForwardBatch as is asked whether it can be a graph."""
+        return SimpleNamespace(
+            input_ids=range(tokens),
+            input_embeds=batch.input_embeds,
+            replace_embeds=batch.replace_embeds,
+            forward_mode=batch.forward_mode,
+            capture_hidden_mode=self._prefill.capture_hidden_mode,
+            global_num_tokens_cpu=batch.global_num_tokens,
+            can_run_dp_breakable_cuda_graph=True,  # has been asked
+            return_logprob=batch.return_logprob,
+            extend_logprob_start_lens_cpu=batch.extend_logprob_start_lens,
+            extend_seq_lens_cpu=batch.extend_lens,
+        )
+
+
+_DECODE = ("can_run_decode_cuda_graph", "can_run_dp_cuda_graph")
+_PREFILL = ("can_run_dp_prefill_cuda_graph", "can_run_dp_breakable_cuda_graph")
+"""The names of one thing in SGLang's versions, the newest first."""
+
+
+def _all_can(batch: Any, names: tuple[str, ...]) -> bool:
+    """What data-parallel ranks have agreed on. Raises AttributeError under other names."""
+    name = next((name for name in names if hasattr(batch, name)), names[0])
+    return bool(getattr(batch, name))
 
 
 def _with_attribute(runner: Any, name: str) -> Any:

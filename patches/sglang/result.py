@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
-from sglang.srt.managers.utils import GenerationBatchResult
+from sglang.srt.managers.utils import EmbeddingBatchResult, GenerationBatchResult
+
+TELLS_GRAPH_OF_VECTORS = "can_run_cuda_graph" in {f.name for f in fields(EmbeddingBatchResult)}
+"""Whether the scheduler asks of a step that gives vectors, too, if it was a graph."""
 
 
 @dataclass

@@ -52,7 +52,7 @@ def draft_virtually(module: ModuleType) -> None:
 def know_lengths(module: ModuleType) -> None:
     """``module``: sglang.srt.managers.scheduler. Raises RuntimeError where it lacks a symbol."""
     require_attributes(module, ("decide_needs_cpu_seq_lens",))
-    vars(module)["decide_needs_cpu_seq_lens"] = lambda _backends: True
+    vars(module)["decide_needs_cpu_seq_lens"] = lambda *_arguments: True
 
 
 def _draft_input(module: ModuleType, worker: Any, bonus_tokens: Any) -> Any:

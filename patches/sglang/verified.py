@@ -8,7 +8,7 @@ from contextlib import closing
 from types import ModuleType
 from typing import Any
 
-from warpserve.patches.imported import Action, after_import
+from warpserve.patches.imported import Action, after_import, after_import_moved
 from warpserve.patches.versions import require_attributes
 
 
@@ -20,14 +20,18 @@ class Verified:
     def __init__(self) -> None:
         self._missing: set[str] = set()
 
-    def after_import(self, name: str, patch: Action) -> None:
+    def after_import(self, name: str, patch: Action, *, before: str | None = None) -> None:
+        """``before``: the module's name in older versions."""
         self._missing.add(name)
 
         def apply(module: ModuleType) -> None:
             patch(module)
             self._missing.discard(name)
 
-        after_import(name, apply)
+        if before is None:
+            after_import(name, apply)
+        else:
+            after_import_moved(name, before, apply)
 
     def require_all(self) -> None:
         """Raises RuntimeError, naming the modules."""

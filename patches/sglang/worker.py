@@ -10,19 +10,20 @@ import torch
 from sglang.srt.layers.logits_processor import LogitsProcessorOutput
 from sglang.srt.layers.pooler import EmbeddingPoolerOutput
 from sglang.srt.model_executor.forward_batch_info import PPProxyTensors
-from sglang.srt.runtime_context import get_lora, get_parallel, get_schedule, get_spec
+from sglang.srt.runtime_context import get_parallel
 
 from warpserve.patches.lock_step import LockStep
 from warpserve.patches.sglang import logprobs
 from warpserve.patches.sglang.batches import loras_of, steps_of
 from warpserve.patches.sglang.control import on_device
-from warpserve.patches.sglang.deployment import deployment_of, name_of_this_worker
+from warpserve.patches.sglang.deployment import deployment_of, name_of
 from warpserve.patches.sglang.grammar import allowed_tokens
 from warpserve.patches.sglang.loads import delay_ns, loads_of
 from warpserve.patches.sglang.padding import Padded, Padding
 from warpserve.patches.sglang.pipeline import HiddenStates
 from warpserve.patches.sglang.requests import Tokens, vector_of
-from warpserve.patches.sglang.result import VirtualResult
+from warpserve.patches.sglang.resolved import parallel_of, settings
+from warpserve.patches.sglang.result import TELLS_GRAPH_OF_VECTORS, VirtualResult
 from warpserve.patches.sglang.support import require_supported
 from warpserve.patches.speculation import Acceptance
 from warpserve.patches.step_log import StepLog
@@ -43,27 +44,29 @@ class VirtualSteps:
 
     def __init__(self, worker: Any) -> None:
         """``worker``: a TpModelWorker, whose graphs are made."""
-        parallel = get_parallel()
+        parallel, arguments = parallel_of(worker), worker.server_args
         self._worker = worker
         runner, model = worker.model_runner, worker.model_config
         self._device = worker.device
         self._model = model
-        self._loras = runner.lora_manager
+        self._loras = getattr(runner, "lora_manager", None)
+        self._loads_loras_aside = settings("lora", arguments).enable_lora_overlap_loading
         self._predictor = worker.virtual_predictor
-        speculative = get_spec()
+        speculative = settings("spec", arguments)
         is_speculative = speculative.speculative_algorithm is not None
         self._drafts = int(speculative.speculative_num_steps) if is_speculative else 0
         self._tokens = Tokens(model.vocab_size, Acceptance.of_session(self._drafts))
         self._padding = Padding(runner)
         self._stream = StepStream(
-            StepLog.of_session(name_of_this_worker(), lambda: self._predictor.lookups)
+            StepLog.of_session(name_of(worker), lambda: self._predictor.lookups)
         )
         shares_experts = parallel.attn_dp_enabled and parallel.attn_dp_size > 1
-        self._lock_step = LockStep(parallel.tp_group.cpu_group if shares_experts else None)
+        self._lock_step = LockStep(get_parallel().tp_group.cpu_group if shares_experts else None)
         self._is_stage = parallel.pp_size > 1
         self._hands_on = None
         if parallel.pp_rank < parallel.pp_size - 1:
-            most_tokens = max(get_schedule().max_prefill_tokens, model.context_len)
+            prefill_tokens = settings("schedule", arguments).max_prefill_tokens
+            most_tokens = max(prefill_tokens, model.context_len)
             self._hands_on = HiddenStates(model, self._device, most_tokens)
         self._end: torch.cuda.Event | None = None
 
@@ -134,7 +137,7 @@ class VirtualSteps:
     def _step(self, batch: Any, requests: tuple[RequestStep, ...] | None = None) -> Padded:
         """``requests``: what the batch computes, where it does not say so itself."""
         requests = steps_of(batch) if requests is None else requests
-        if self._loras is not None and not get_lora().enable_lora_overlap_loading:
+        if self._loras is not None and not self._loads_loras_aside:
             self._loras.fetch_new_loras({request.lora_id for request in batch.reqs})
         padded = self._padding.of(batch, sum(request.new_tokens for request in requests))
         if requests or self._lock_step.is_shared:
@@ -207,9 +210,13 @@ def patch_worker(module: ModuleType) -> None:
         if not self.is_draft_worker:
             self.virtual_steps = VirtualSteps(self)
 
+    def embed(self: Any, batch: Any) -> Any:
+        output, is_graph = self.virtual_steps.embed(batch)
+        return (output, is_graph) if TELLS_GRAPH_OF_VECTORS else output
+
     worker_class._init_model_runner = init_with_predictor
     worker_class.init_cuda_graphs = init_steps
     worker_class.forward_batch_generation = lambda self, batch, **_: self.virtual_steps.forward(
         batch
     )
-    worker_class.forward_batch_embedding = lambda self, batch: self.virtual_steps.embed(batch)
+    worker_class.forward_batch_embedding = embed

@@ -10,9 +10,10 @@ import json
 import random
 import sys
 from array import array
+from types import SimpleNamespace
 
 import torch
-from sglang.srt.mem_cache import allocation
+from sglang.srt.mem_cache.allocator import paged
 from sglang.srt.mem_cache.allocator.paged import PagedTokenToKVPoolAllocator
 from sglang.srt.mem_cache.allocator.token import TokenToKVPoolAllocator
 from sglang.srt.mem_cache.base_prefix_cache import EvictParams, InsertParams, MatchPrefixParams
@@ -24,7 +25,35 @@ from warpserve_autoload.torch_ops import control_memory
 PAGE_SIZE, REQUESTS, SEED = map(int, sys.argv[1:])
 TOKENS = 1_048_576  # enough for the free list to be larger than control memory by itself
 LENGTH = 400
-allocation.attention_backends = lambda: ("fa3", "fa3")
+
+try:
+    from sglang.srt.mem_cache import allocation
+
+    allocation.attention_backends = lambda: ("fa3", "fa3")
+except ImportError:  # SGLang 0.5.14 has it elsewhere
+    from sglang.srt.mem_cache import common as allocation
+
+    allocation.get_global_server_args = lambda: SimpleNamespace(attention_backend="fa3")
+
+
+class OnEach:
+    """On the CPU, SGLang's own way without Triton, where its allocator does not take it itself."""
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+
+    def __getitem__(self, grid):
+        def launch(begins, ends, last, free_pages, out, upper, page_size):
+            if out.device.type == "cpu":
+                paged.alloc_extend_naive(begins, ends, last, free_pages, out, page_size, "cpu")
+            else:
+                self.kernel[grid](begins, ends, last, free_pages, out, upper, page_size)
+
+        return launch
+
+
+if not hasattr(paged, "alloc_decode_naive"):
+    paged.alloc_extend_kernel = OnEach(paged.alloc_extend_kernel)
 
 
 class Side:
@@ -51,11 +80,15 @@ class Side:
         # The last token is always computed.
         key = RadixKey(array("q", tokens[:-1]), None)
         match = self.cache.match_prefix(MatchPrefixParams(key=key))
-        cached, node = match.device_prefix_len, match.last_device_node
-        prefix = self.cache.path_device_indices(node)
+        node = match.last_device_node
+        if hasattr(self.cache, "path_device_indices"):
+            prefix = self.cache.path_device_indices(node)
+        else:
+            prefix = match.device_indices
+        cached = len(prefix)
         self.cache.inc_lock_ref(node)
         self.found += cached > 0
-        (row,) = self.rows.alloc_rows(1)
+        row = self.take_row()
         seq_lens, cached_lens = self.tensors(len(tokens)), self.tensors(cached)
         new = len(tokens) - cached
         short = new + PAGE_SIZE - self.pages.available_size()
@@ -80,10 +113,27 @@ class Side:
         key = RadixKey(array("q", tokens[:kept]), None)
         values = places[:kept].to(torch.int64, copy=True)
         known = self.cache.insert(InsertParams(key=key, value=values)).prefix_len
-        self.pages.free_segment(places[cached:known], start_pos=cached)
-        self.pages.free_segment(places[kept:], start_pos=kept)
+        self.free(places, cached, known)
+        self.free(places, kept, len(tokens))
         self.cache.dec_lock_ref(node)
-        self.rows.free_rows([row])
+        self.give_row(row)
+
+    def free(self, places, begin, end):
+        if hasattr(self.pages, "free_segment"):
+            self.pages.free_segment(places[begin:end], start_pos=begin)
+        else:
+            self.pages.free(places[begin:end])
+
+    def take_row(self):
+        if hasattr(self.rows, "alloc_rows"):
+            return self.rows.alloc_rows(1)[0]
+        return self.rows.alloc([SimpleNamespace(req_pool_idx=None)])[0]
+
+    def give_row(self, row):
+        if hasattr(self.rows, "free_rows"):
+            self.rows.free_rows([row])
+        else:
+            self.rows.free(SimpleNamespace(req_pool_idx=row))
 
     def tensors(self, value):
         on_host = torch.tensor([value], dtype=torch.int64)
@@ -95,8 +145,11 @@ class Side:
             node = nodes.pop()
             nodes += [node.children[key] for key in sorted(node.children, key=str)]
             values.append(torch.as_tensor(node.value).cpu().tolist())
-        free = self.pages.get_all_free_pages().cpu().tolist()
-        return free, self.rows.req_to_token.cpu().tolist(), values
+        if hasattr(self.pages, "get_all_free_pages"):
+            free = self.pages.get_all_free_pages()
+        else:
+            free = torch.cat((self.pages.free_pages, self.pages.release_pages))
+        return free.cpu().tolist(), self.rows.req_to_token.cpu().tolist(), values
 
 
 def requests(drawn):

@@ -15,10 +15,9 @@ from tests.engine import (
 )
 from tests.engine.features import FEATURES, Feature
 from tests.engine.outcomes import Cell, Outcome
-from warpserve.patches.sglang import VERSIONS as SGLANG_VERSIONS
+from tests.engine.suites import SUITES, Suite
 from warpserve.patches.sglang.support import REFUSALS as SGLANG_REFUSALS
-from warpserve.patches.vllm import VERSIONS
-from warpserve.patches.vllm.support import REFUSALS
+from warpserve.patches.vllm.support import REFUSALS as VLLM_REFUSALS
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 _MODULES = (
@@ -29,68 +28,62 @@ _MODULES = (
     test_sglang_hicache,
     test_sglang_disaggregation,
 )
-SUITE = "0.24.0"
-"""The version on which `make test` runs all of them."""
-
-_HEAD = f"""# What works of vLLM
-
-Written from the tests by `python -m tests.engine.compatibility`. `make test` runs each of them on
-the real vLLM {SUITE}, `make matrix` on all versions that the patches are made for:
-{", ".join(VERSIONS)}. Another version is refused, unless `WARPSERVE_INSIST=1` is set.
-"""
+_REFUSED = {
+    "vllm": [what for _, what in VLLM_REFUSALS],
+    "sglang": [what for _, what in SGLANG_REFUSALS],
+}
 
 
 def document() -> str:
-    """The page, from what the tests of the engine mark, what `make matrix` has kept, and what the
+    """The page, from what the tests of the engines mark, what `make matrix` has kept, and what the
     patches refuse.
     """
     assert FEATURES, [module.__name__ for module in _MODULES]
-    of_vllm = [row for row in FEATURES if not _is_of_sglang(row)]
-    cells = outcomes.read()
-    lines = [_HEAD, "| feature | flags | what its test shows | on |", "|---|---|---|---|"]
-    lines += [
-        f"| {row.name} | `{row.flags}` | {row.evidence} | {_versions(row, cells)} |"
-        for row in of_vllm
+    return "\n\n".join("\n".join(_part(suite)) for suite in SUITES) + "\n"
+
+
+def _part(suite: Suite) -> list[str]:
+    cells, versions = outcomes.read(suite.kept), suite.versions
+    return [
+        f"# What works of {suite.title}",
+        "",
+        "Written from the tests by `python -m tests.engine.compatibility`. `make test` runs each",
+        f"of them on the real {suite.title} {suite.usual}, `make matrix` on all versions that the",
+        f"patches are made for: {', '.join(versions)}. Another version is refused, unless",
+        "`WARPSERVE_INSIST=1` is set.",
+        "",
+        "| feature | flags | what its test shows | on |",
+        "|---|---|---|---|",
+        *(_row(row, suite, cells) for row in FEATURES if suite.has(row.test)),
+        "",
+        "## Refused at start",
+        "",
+        *(f"- {what}" for what in _REFUSED[suite.engine]),
+        "",
+        "## All tests, by version",
+        "",
+        "How many passed when `make matrix` last ran on a version",
+        f"(docs/results/{suite.kept.name} names them).",
+        "",
+        f"| tests/engine | {' | '.join(versions)} |",
+        f"|---|{'---|' * len(versions)}",
+        *(
+            f"| `{module}.py` | {' | '.join(shares)} |"
+            for module, shares in outcomes.by_module(cells, versions)
+        ),
     ]
-    lines += ["", "## Refused at start", ""]
-    lines += [f"- {what}" for _, what in REFUSALS]
-    lines += ["", "## All tests, by version", "", _MATRIX]
-    lines += [f"| tests/engine | {' | '.join(VERSIONS)} |", f"|---|{'---|' * len(VERSIONS)}"]
-    lines += [
-        f"| `{module}.py` | {' | '.join(shares)} |" for module, shares in outcomes.by_module(cells)
-    ]
-    return "\n".join([*lines, "", *_sglang()]) + "\n"
 
 
-def _sglang() -> list[str]:
-    lines = [_SGLANG_HEAD, "| feature | flags | what its test shows |", "|---|---|---|"]
-    lines += [
-        f"| {row.name} | `{row.flags}` | {row.evidence} |" for row in FEATURES if _is_of_sglang(row)
-    ]
-    return [*lines, "", "## Refused at start", "", *(f"- {what}" for _, what in SGLANG_REFUSALS)]
+def _row(feature: Feature, suite: Suite, cells: list[Cell]) -> str:
+    on = _versions(feature, suite, cells)
+    return f"| {feature.name} | `{feature.flags}` | {feature.evidence} | {on} |"
 
 
-def _is_of_sglang(row: Feature) -> bool:
-    return row.test.startswith("test_sglang")
-
-
-_SGLANG_HEAD = f"""# What works of SGLang
-
-`make test` runs each of these on the real SGLang {", ".join(SGLANG_VERSIONS)}. Another version is
-refused, unless `WARPSERVE_INSIST=1` is set.
-"""
-
-
-_MATRIX = """\
-How many passed when `make matrix` last ran on a version (docs/results/vllm-matrix.csv names them).
-"""
-
-
-def _versions(feature: Feature, cells: list[Cell]) -> str:
+def _versions(feature: Feature, suite: Suite, cells: list[Cell]) -> str:
     """On which versions its test has passed, and on which it has failed."""
     found = {cell.version: cell.outcome for cell in cells if cell.test == feature.test}
-    passed = [v for v in VERSIONS if v == SUITE or found.get(v) is Outcome.PASSED]
-    failed = [f"not {v}" for v in VERSIONS if found.get(v) is Outcome.FAILED]
+    passed = [v for v in suite.versions if v == suite.usual or found.get(v) is Outcome.PASSED]
+    failed = [f"not {v}" for v in suite.versions if found.get(v) is Outcome.FAILED]
     return ", ".join(passed + failed)
 
 

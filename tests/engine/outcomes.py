@@ -1,18 +1,14 @@
-"""What became of the tests of the engine on each of its versions: docs/results/vllm-matrix.csv."""
+"""What became of the tests of an engine on each of its versions: docs/results/ENGINE-matrix.csv."""
 
 from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
-
-from warpserve.patches.vllm import VERSIONS
-
-KEPT = Path(__file__).parents[2] / "docs" / "results" / "vllm-matrix.csv"
 
 
 class Outcome(Enum):
@@ -32,22 +28,22 @@ class Cell(NamedTuple):
     outcome: Outcome
 
 
-def read() -> list[Cell]:
-    """What is kept."""
-    if not KEPT.exists():
+def read(kept: Path) -> list[Cell]:
+    """What is kept there."""
+    if not kept.exists():
         return []
-    with KEPT.open(newline="") as file:
+    with kept.open(newline="") as file:
         return [
             Cell(row["version"], row["test"], Outcome(row["outcome"]))
             for row in csv.DictReader(file)
         ]
 
 
-def keep(found: Iterable[Cell]) -> list[Cell]:
+def keep(kept: Path, found: Iterable[Cell]) -> list[Cell]:
     """Puts what was ``found`` in the place of older outcomes; returns all that is now kept."""
-    by_name = {(cell.version, cell.test): cell for cell in [*read(), *found]}
+    by_name = {(cell.version, cell.test): cell for cell in [*read(kept), *found]}
     cells = [by_name[name] for name in sorted(by_name)]
-    with KEPT.open("w", newline="") as file:
+    with kept.open("w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(Cell._fields)
         table.writerows((cell.version, cell.test, cell.outcome.value) for cell in cells)
@@ -65,14 +61,14 @@ def of_report(version: str, report: ElementTree.Element) -> list[Cell]:
     return [Cell(version, test, outcome) for test, outcome in worst.items()]
 
 
-def by_module(cells: Iterable[Cell]) -> Iterator[tuple[str, list[str]]]:
-    """Of each module, what its tests came to on each of VERSIONS, such as ``12 of 13``."""
+def by_module(cells: Iterable[Cell], versions: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Of each module, what its tests came to on each of the versions, such as ``12 of 13``."""
     found: dict[str, dict[str, Counter[Outcome]]] = {}
     for cell in cells:
         module = cell.test.partition("::")[0]
         found.setdefault(module, {}).setdefault(cell.version, Counter())[cell.outcome] += 1
     for module, by_version in sorted(found.items()):
-        yield module, [_share(by_version.get(version, Counter())) for version in VERSIONS]
+        yield module, [_share(by_version.get(version, Counter())) for version in versions]
 
 
 def _outcome(case: ElementTree.Element) -> Outcome:

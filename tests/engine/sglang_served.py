@@ -10,8 +10,9 @@ from tests.engine.served import Answered, Request, serve_command
 from tests.harness import Warpserve
 from warpserve.patches.engines import EngineRequirement, EngineStore
 
-SGLANG = EngineRequirement.parse(os.environ.get("WARPSERVE_TEST_SGLANG", "sglang==0.5.23"))
-"""What is under test."""
+ENGINE_VARIABLE = "WARPSERVE_TEST_SGLANG"
+SGLANG = EngineRequirement.parse(os.environ.get(ENGINE_VARIABLE, "sglang==0.5.23"))
+"""What is under test: `make matrix` says other versions."""
 
 
 def sglang_python() -> Path:
