@@ -147,7 +147,13 @@ def _spawn(
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port: int = probe.getsockname()[1]
+        if port <= _HIGHEST_PORT:
+            return port
+
+
+_HIGHEST_PORT = 55_535
+"""SGLang 0.5.14 wants 10,000 more to be a port, too."""

@@ -74,9 +74,13 @@ def _await(server: str, processes: list[subprocess.Popen[bytes]]) -> None:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+    """SGLang 0.5.14 wants 10,000 more to be a port, too."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind((HOST, 0))
+            port = int(probe.getsockname()[1])
+        if port <= 55_535:
+            return port
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -2,13 +2,14 @@
 
 | symbol | how | why |
 |---|---|---|
-| ``ServerArgs.resolve_once`` | before, "dummy" in place of "auto" | no weights are needed |
+| ``ServerArgs``, before it is resolved | "dummy" in place of "auto" | no weights are needed |
 | ``DefaultModelLoader`` of adapters | "auto" in place of "dummy" | they are read |
-| ``load_jit`` | modules of no compiler | no kernel runs |
+| ``load_jit``, ``_run_compile_pass`` | modules of no compiler; left out | no kernel runs |
 | ``BaseRunner.warmup``, ``capture`` of graph runners | left out | likewise; padding stays |
 | request tables, allocators | in control memory | their contents decide |
 | ``support_triton``, ``get_last_loc``, ``use_triton_kernels`` | with torch, not Triton | likewise |
 | ``get_and_clear_swa_pages``, ``assign_req_to_token_pool_func`` | likewise | likewise |
+| ``alloc_extend_kernel``, ``alloc_decode_kernel`` | likewise, where nothing else is | likewise |
 | ``time`` of ``radix_cache`` | no two reads are equal | the order of uses at one instant |
 | ``TpModelWorker.forward_batch_generation`` | instead | a step is its predicted time |
 | ``SchedulerIpcChannels.create`` | requests without the present instant's | no race |
@@ -19,6 +20,7 @@
 | ``LayerLoadingEvent`` | its events tell when they are reached | steps wait layer by layer |
 | ``Scheduler.run_event_loop`` | before, checks all of this | none is half patched |
 | ``DataParallelController.event_loop`` | likewise | likewise |
+| ``is_xpu`` of pipelines | yes | stages send and receive in turns |
 | ``shm_path_for`` of loads | in the session's folder | SGLang leaves it behind |
 | ``mooncake.engine`` | a stand-in where there is none | transfers take their time |
 | ``uvicorn.Server.main_loop`` | looks once a second, not ten times | idle time costs less |
@@ -28,7 +30,8 @@
 The worker is the seam that all versions share: the scheduler's batch goes in, tokens come out. All
 that decides about timing is before it: in the scheduler, the radix cache and the servers.
 
-What stands in for drafters is in speculation.py.
+What stands in for drafters is in speculation.py. How versions differ is looked for: a module under
+an older name, settings in another place (resolved.py), a symbol that is not there.
 
 Without virtual GPUs nothing of this is done.
 """
@@ -77,6 +80,7 @@ from warpserve.patches.sglang.pending import (
 )
 from warpserve.patches.sglang.shared_files import keep_in_session
 from warpserve.patches.sglang.speculation import draft_virtually, know_lengths
+from warpserve.patches.sglang.turns import take_turns
 from warpserve.patches.sglang.verified import Verified
 from warpserve.patches.versions import require_version
 from warpserve.patches.virtual_gpu import is_virtual
@@ -132,6 +136,7 @@ def install() -> None:
     after_import(f"{_CACHE}.pool_host.common", allocate_without_touching)
     for pools in ("pool_host.mha", "pool_host.mla", "memory_pool_host"):
         after_import(f"{_CACHE}.{pools}", store_nothing)
+    after_import("sglang.srt.managers.scheduler_pp_mixin", take_turns)
     after_import("sglang.srt.managers.tokenizer_manager", answer_later)
     after_import("sglang.srt.managers.cache_controller", know_when_loaded)
     after_import("sglang.srt.managers.cache_controller", tell_of_storage)

@@ -22,9 +22,13 @@ import aiohttp
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """SGLang 0.5.14 wants 10,000 more to be a port, too."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        if port <= 55_535:
+            return port
 
 
 async def await_ready(http, url, server):
