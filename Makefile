@@ -58,7 +58,7 @@ accuracy: $(VENV)/installed
 	$(BIN)/warpserve engine install vllm==0.19.0
 	$(BIN)/python -m tests.benchmarks.accuracy
 
-# Installs the versions that are missing: some 9 GB and half an hour each.
+# Installs the versions that are missing: some 10 GB and half an hour each.
 matrix: $(VENV)/installed
 	$(BIN)/python -m tests.engine.matrix
 
