@@ -24,7 +24,7 @@ TIERS = ("file",) if SGLANG.version == "0.5.14" else ("file", "sim")
 
 @feature(
     "HiCache with its host tier and its storage tiers",
-    "--enable-hierarchical-cache --hicache-storage-backend file (or sim)",
+    "--enable-hierarchical-cache --hicache-storage-backend file (or sim of 0.5.23)",
 )
 @pytest.mark.parametrize("tier", TIERS)
 def test_hicache(warpserve: Warpserve, tmp_path: Path, tier: str) -> None:
