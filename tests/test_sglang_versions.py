@@ -22,6 +22,7 @@ from warpserve.patches.sglang.padding import Padded, Padding
 from warpserve.patches.sglang.paging import places
 from warpserve.patches.sglang.resolved import parallel_of, settings
 from warpserve.patches.sglang.turns import take_turns
+from warpserve.patches.sglang.verified import Verified
 from warpserve.predictors.spec import SESSION_PREDICTOR
 
 
@@ -85,6 +86,18 @@ def test_a_module_that_has_moved_leaves_the_older_name_alone(modules: Path) -> N
     __import__("ws_older")
     __import__("ws_newer")
     assert found == ["ws_newer"]
+
+
+def test_each_patch_of_a_module_must_have_been_applied(modules: Path) -> None:
+    (modules / "ws_newer.py").touch()
+    verified = Verified()
+    verified.after_import("ws_newer", lambda _: None, before="ws_older")
+    verified.after_import("ws_newer", lambda _: None, before="ws_never_imported")
+    __import__("ws_older")
+    with pytest.raises(RuntimeError, match="to use ws_newer, which"):
+        verified.require_all()
+    __import__("ws_newer")
+    verified.require_all()
 
 
 def test_pages_are_those_of_a_count_by_hand() -> None:

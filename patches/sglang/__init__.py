@@ -120,9 +120,12 @@ def install() -> None:
         ("sglang.srt.managers.tp_worker", _patch_worker),
     ):
         verified.after_import(name, patch)
-    verified.after_import(f"{_CACHE}.allocation", write_with_torch, before=f"{_CACHE}.common")
+    for before, patch in (
+        (f"{_CACHE}.common", write_with_torch),
+        ("sglang.srt.speculative.triton_ops.cache_locs", assign_with_torch),
+    ):
+        verified.after_import(f"{_CACHE}.allocation", patch, before=before)
     after_import("sglang.srt.managers.load_snapshot", keep_in_session)
-    after_import("sglang.srt.speculative.triton_ops.cache_locs", assign_with_torch)
     after_import(f"{_CACHE}.allocator.swa", free_windows_with_torch)
     for name in ("radix_cache", "hiradix_cache"):
         after_import(f"{_CACHE}.{name}", order_accesses)

@@ -17,8 +17,6 @@ from warpserve.patches.sglang.paging import page_without_kernels
 from warpserve.patches.stand_in import StandIn
 from warpserve.patches.versions import require_attributes
 
-_ASSIGN = "assign_req_to_token_pool_func"
-
 
 def keep_request_table(module: ModuleType) -> None:
     """``module``: sglang.srt.mem_cache.memory_pool. Raises RuntimeError where it lacks a symbol."""
@@ -73,21 +71,23 @@ def keep_allocators(module: ModuleType) -> None:
 
 
 def write_with_torch(module: ModuleType) -> None:
-    """``module``: sglang.srt.mem_cache.allocation. Raises RuntimeError where it lacks a symbol."""
+    """``module``: sglang.srt.mem_cache.allocation, or common.
+
+    Raises RuntimeError where it lacks a symbol.
+    """
     require_attributes(module, ("support_triton", "get_last_loc", "get_last_loc_torch"))
     vars(module).update(
         support_triton=lambda _backend: False, get_last_loc=module.get_last_loc_torch
     )
-    if hasattr(module, _ASSIGN):
-        assign_with_torch(module)
 
 
 def assign_with_torch(module: ModuleType) -> None:
-    """``module``: that of sglang.srt.mem_cache.allocation, or where that does without it
-    sglang.srt.speculative.triton_ops.cache_locs. Raises RuntimeError where it lacks a symbol.
+    """``module``: sglang.srt.mem_cache.allocation, or sglang.srt.speculative.triton_ops.cache_locs.
+
+    Raises RuntimeError where it lacks a symbol.
     """
-    require_attributes(module, (_ASSIGN,))
-    vars(module)[_ASSIGN] = _assign
+    require_attributes(module, ("assign_req_to_token_pool_func",))
+    vars(module)["assign_req_to_token_pool_func"] = _assign
 
 
 def _assign(

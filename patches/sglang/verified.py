@@ -18,15 +18,15 @@ class Verified:
     """
 
     def __init__(self) -> None:
-        self._missing: set[str] = set()
+        self._missing: list[str] = []
 
     def after_import(self, name: str, patch: Action, *, before: str | None = None) -> None:
         """``before``: the module's name in older versions."""
-        self._missing.add(name)
+        self._missing.append(name)
 
         def apply(module: ModuleType) -> None:
             patch(module)
-            self._missing.discard(name)
+            self._missing.remove(name)
 
         if before is None:
             after_import(name, apply)
@@ -36,8 +36,9 @@ class Verified:
     def require_all(self) -> None:
         """Raises RuntimeError, naming the modules."""
         if self._missing:
+            names = ", ".join(sorted(set(self._missing)))
             raise RuntimeError(
-                f"warpserve's patches need SGLang to use {', '.join(sorted(self._missing))}, which "
+                f"warpserve's patches need SGLang to use {names}, which "
                 "it has not imported: this version is not one that they were made for"
             )
 
