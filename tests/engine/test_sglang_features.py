@@ -471,36 +471,3 @@ def _deepseek(folder: Path) -> Path:
     }
     (folder / "config.json").write_text(json.dumps(config))
     return folder
-<<<<<<< HEAD
-=======
-
-
-@feature(
-    "Speculative decoding: draft model",
-    "--speculative-algorithm STANDALONE, with --acceptance of warpserve",
-)
-def test_speculative_decoding(warpserve: Warpserve, tmp_path: Path) -> None:
-    """Each step gives as many tokens as the user's rates add up to, and one more
-    (sglang:spec_verify_calls and the step log); the drafter is loaded.
-    """
-    served = serve_sglang(
-        warpserve,
-        tmp_path,
-        LLAMA,
-        "--speculative-algorithm=STANDALONE",
-        f"--speculative-draft-model-path={LLAMA}",
-        "--speculative-num-steps=3",
-        "--speculative-eagle-topk=1",
-        "--speculative-num-draft-tokens=4",
-        "--mem-fraction-static=0.8",
-        bursts=[[generated(prompt(n, 100), 200, f"r-{n}") for n in range(16)]],
-        options=["--acceptance=0.8,0.6,0.4"],
-    )
-    (steps,) = served.steps
-    verified = [row for n in range(16) for row in of(steps, f"r-{n}") if not row[2]]
-    assert {row[0] for row in verified} == {4}
-    # A step that was launched before the last result was known is one too many.
-    assert 16 * 199 / (len(verified) - 16) == pytest.approx(2.8, abs=0.15)
-    for answer in served.answers[0]:
-        assert len(json.loads(answer["text"])["output_ids"]) == 200
->>>>>>> 28a13fc (SGLang 0.5.14: stages of a pipeline take turns, and tests ask for what both versions tell)
