@@ -13,12 +13,13 @@ BUILD_TOOLS := 'scikit-build-core>=0.11,<2' 'nanobind>=2.4,<4' ninja
 SANITIZERS := tsan asan
 ENGINES := vllm==0.24.0 sglang==0.5.23
 
-.PHONY: demo test engines lint test-native test-python bench accuracy matrix clean tools
+.PHONY: demo test engines lint test-native test-python thorough bench accuracy matrix clean tools
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    the real vLLM on a GPU that is not there"
 	@echo "make test    the tests"
+	@echo "make thorough  more tests on the engines: a quarter of an hour"
 	@echo "make bench   the benchmarks"
 	@echo "make accuracy  real runs, replayed"
 	@echo "make matrix  the tests of the engines on each of their versions"
@@ -44,6 +45,10 @@ test-native: $(VENV)/installed
 # Two at a time: an engine's start keeps little more than one core busy.
 test-python: $(VENV)/installed engines
 	$(BIN)/pytest -n 2 --dist loadfile
+
+# What `make test` leaves out: more of the same, on the same engines.
+thorough: $(VENV)/installed engines
+	$(BIN)/pytest -m thorough
 
 # Into the user's cache folder, unless they are there. The tests of engines need them.
 engines: $(VENV)/installed

@@ -61,6 +61,7 @@ def _test(engine: EngineRequirement, tests: str | None) -> int:
         report = Path(folder) / "report.xml"
         command = [
             sys.executable, "-m", "pytest", *map(str, suite.files), f"--junit-xml={report}",
+            "-m", "thorough or not thorough",
             *(("-k", tests) if tests else ()),
         ]  # fmt: skip
         done = subprocess.run(command, env=os.environ | {suite.variable: str(engine)})

@@ -54,7 +54,7 @@ def results(run: Run) -> dict[str, str]:
         (ENGINE, ("--gpu=h100-sxm:2", "--", "--pipeline-parallel-size=2")),
         (ENGINE, ("--", "--api-server-count=3")),
         (SGLANG, ("--gpu=h100-sxm:2",)),
-        (SGLANG, HICACHE),
+        pytest.param(SGLANG, HICACHE, marks=pytest.mark.thorough),
     ],
     ids=[
         *("all_at_once", "two_tensor_ranks", "two_pipeline_stages", "three_api_servers"),

@@ -64,6 +64,7 @@ def test_the_same_results_with_all_cores_busy(
     assert results(poisson) == results(again)
 
 
+@pytest.mark.thorough
 def test_its_twin_takes_the_same_times(poisson: Run, tmp_path: Path) -> None:
     """The folder of a run read as a real one's, and replayed: by our client, which sends at any
     instant.

@@ -81,6 +81,7 @@ def test_prefill_and_decode_apart(apart: Answered) -> None:
     assert not any(row[2] for step in decode for row in step["requests"])
 
 
+@pytest.mark.thorough
 def test_the_same_with_all_cores_busy(
     apart: Answered,
     warpserve: Warpserve,

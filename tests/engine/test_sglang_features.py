@@ -303,7 +303,7 @@ def test_experts_work_in_lock_step(warpserve: Warpserve, tmp_path: Path) -> None
     "Expert parallelism by DeepEP",
     "--tp-size 2 --moe-a2a-backend deepep (with --dp-size 2 --enable-dp-attention, too)",
 )
-@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.thorough)])
 def test_tokens_are_sent_to_their_experts(
     warpserve: Warpserve, tmp_path: Path, replicas: int
 ) -> None:

@@ -156,6 +156,7 @@ def test_a_prefetch_that_has_been_read_waits_until_the_scheduler_asks_for_it(
     assert behind["e2e_latency"] > 1.3 * READ_S
 
 
+@pytest.mark.thorough
 def test_a_smaller_host_tier_before_a_slow_storage_finds_fewer_tokens(
     warpserve: Warpserve, tmp_path: Path
 ) -> None:

@@ -84,6 +84,7 @@ class Drafter:
     branches: int = 1
     width: int = STEPS + 1
     flags: list[str] = field(default_factory=list)
+    marks: tuple[pytest.MarkDecorator, ...] = ()
 
 
 def _folder(folder: Path, config: dict[str, Any]) -> Path:
@@ -106,8 +107,8 @@ def _with_itself(folder: Path) -> tuple[str | Path, list[str]]:
 DRAFTERS = (
     Drafter("STANDALONE", lambda _: (LLAMA, [f"--speculative-draft-model-path={LLAMA}"])),
     Drafter("EAGLE", _with_head(HEAD), branches=4, width=16),
-    Drafter("EAGLE3", _with_head(HEAD_3)),
-    Drafter("NEXTN", _with_itself),
+    Drafter("EAGLE3", _with_head(HEAD_3), marks=(pytest.mark.thorough,)),
+    Drafter("NEXTN", _with_itself, marks=(pytest.mark.thorough,)),
 )
 
 
@@ -115,7 +116,10 @@ DRAFTERS = (
     "Speculative decoding: draft model, EAGLE, multi-token prediction",
     "--speculative-algorithm STANDALONE (or EAGLE, EAGLE3, NEXTN), with --acceptance of warpserve",
 )
-@pytest.mark.parametrize("drafter", DRAFTERS, ids=lambda drafter: drafter.algorithm)
+@pytest.mark.parametrize(
+    "drafter",
+    [pytest.param(drafter, marks=drafter.marks, id=drafter.algorithm) for drafter in DRAFTERS],
+)
 def test_speculative_decoding(warpserve: Warpserve, tmp_path: Path, drafter: Drafter) -> None:
     """Each step gives as many tokens as the user's rates add up to, and one more
     (sglang:spec_verify_calls and the step log), and computes all that it verifies, a tree of drafts
