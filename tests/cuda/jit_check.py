@@ -82,10 +82,10 @@ def check_flashinfer():
 
 
 def check_deep_gemm():
-    # No part of SGLang, nor of vLLM before 0.24.
+    # No part of SGLang, nor of vLLM before 0.24. That of 0.33 insists on an nvcc (limitations.md).
     if importlib.util.find_spec("vllm") is None:
         return
-    if metadata.version("vllm") < "0.24":
+    if not "0.24" <= metadata.version("vllm") < "0.33":
         return
     from vllm.third_party import deep_gemm
 
