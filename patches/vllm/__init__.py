@@ -96,8 +96,7 @@ def _install_virtual() -> None:
         after_import("vllm.distributed.parallel_state", say_same_node)
         after_import(f"{_OF_RANKS}.shm_broadcast", without_queues)
         after_import(f"{_OF_RANKS}.custom_all_reduce", with_own_buffers)
-        for name in ("symm_mem", "custom_all_reduce"):
-            after_import(f"{_OF_RANKS}.{name}", without_rendezvous)
+        after_import(f"{_OF_RANKS}.symm_mem", without_rendezvous)
 
 
 def _patch_groups(module: ModuleType) -> None:

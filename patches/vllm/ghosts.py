@@ -103,15 +103,16 @@ def with_own_buffers(module: ModuleType) -> None:
         return bool(platform.is_fully_connected(devices))
 
     vars(module)["current_platform"] = StandIn(platform, is_fully_connected=is_fully_connected)
+    if getattr(module, "torch_symm_mem", None) is not None:
+        without_rendezvous(module)
 
 
 def without_rendezvous(module: ModuleType) -> None:
-    """``module``: symm_mem of vllm.distributed.device_communicators, and since 0.33 its
+    """``module``: vllm.distributed.device_communicators.symm_mem, or since 0.33 its
     custom_all_reduce. Both take the error well.
     """
-    symmetric_memory = getattr(module, "torch_symm_mem", None)
-    if symmetric_memory is None:
-        return
+    require_attributes(module, ("torch_symm_mem",))
+    symmetric_memory = module.torch_symm_mem
 
     def rendezvous(*arguments: Any) -> Any:
         if are_ghosts():
