@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
+from tests.engine.configurations import EAGLE_3, described
 from tests.engine.features import feature
 from tests.engine.served import Answered, completion, prompt, serve
 from tests.engine.sessions import ENGINE, sessions, vllm_bin
@@ -224,26 +225,7 @@ def _check_acceptance(served: Answered) -> None:
 
 
 def _eagle_head(folder: Path) -> Path:
-    """One layer, as the EAGLE-3 heads for this model have it."""
-    folder.mkdir()
-    config = {
-        "architectures": ["LlamaForCausalLMEagle3"],
-        "model_type": "llama",
-        "hidden_size": 4096,
-        "intermediate_size": 14336,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "hidden_act": "silu",
-        "rms_norm_eps": 1e-5,
-        "max_position_embeddings": 2048,
-        "vocab_size": 128256,
-        "draft_vocab_size": 32000,
-        "tie_word_embeddings": False,
-        "torch_dtype": "float16",
-    }
-    (folder / "config.json").write_text(json.dumps(config))
-    return folder
+    return described(folder, {**EAGLE_3, "max_position_embeddings": 2048})
 
 
 @feature("Mixture of experts: data and expert parallelism", "-dp 2 --enable-expert-parallel")

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.engine.configurations import described
 from tests.engine.features import feature
 from tests.engine.served import Answered, completion, prompt
 from tests.engine.sessions import sessions
@@ -434,7 +435,6 @@ def _kv_bytes(served: Answered) -> float:
 
 def _deepseek(folder: Path) -> Path:
     """The configuration of DeepSeek-V2-Lite."""
-    folder.mkdir()
     config = {
         "architectures": ["DeepseekV2ForCausalLM"],
         "model_type": "deepseek_v2",
@@ -469,5 +469,4 @@ def _deepseek(folder: Path) -> Path:
         "attention_bias": False,
         "torch_dtype": "bfloat16",
     }
-    (folder / "config.json").write_text(json.dumps(config))
-    return folder
+    return described(folder, config)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.engine.configurations import EAGLE, EAGLE_3, described
 from tests.engine.features import feature
 from tests.engine.served import completion, prompt
 from tests.engine.sglang_served import serve_sglang
@@ -19,23 +19,6 @@ LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 REQUESTS, TOKENS = 16, 200
 STEPS = 3
 RATES = (0.8, 0.6, 0.4)
-HEAD: dict[str, Any] = {
-    "architectures": ["LlamaForCausalLMEagle"],
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "hidden_act": "silu",
-    "rms_norm_eps": 1e-5,
-    "max_position_embeddings": 131072,
-    "vocab_size": 128256,
-    "tie_word_embeddings": False,
-    "torch_dtype": "float16",
-}
-"""One layer, as the EAGLE heads for Llama-3.1-8B have it."""
-HEAD_3 = HEAD | {"architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": 32000}
 MULTI_TOKEN: dict[str, Any] = {
     "architectures": ["DeepseekV3ForCausalLM"],
     "model_type": "deepseek_v3",
@@ -87,27 +70,21 @@ class Drafter:
     marks: tuple[pytest.MarkDecorator, ...] = ()
 
 
-def _folder(folder: Path, config: dict[str, Any]) -> Path:
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(config))
-    return folder
-
-
-def _with_head(config: dict[str, Any]) -> Callable[[Path], tuple[str | Path, list[str]]]:
+def _with_head(config: Mapping[str, Any]) -> Callable[[Path], tuple[str | Path, list[str]]]:
     return lambda folder: (
         LLAMA,
-        [f"--speculative-draft-model-path={_folder(folder / 'head', config)}"],
+        [f"--speculative-draft-model-path={described(folder / 'head', config)}"],
     )
 
 
 def _with_itself(folder: Path) -> tuple[str | Path, list[str]]:
-    return _folder(folder / "model", MULTI_TOKEN), [f"--tokenizer-path={LLAMA}"]
+    return described(folder / "model", MULTI_TOKEN), [f"--tokenizer-path={LLAMA}"]
 
 
 DRAFTERS = (
     Drafter("STANDALONE", lambda _: (LLAMA, [f"--speculative-draft-model-path={LLAMA}"])),
-    Drafter("EAGLE", _with_head(HEAD), branches=4, width=16),
-    Drafter("EAGLE3", _with_head(HEAD_3), marks=(pytest.mark.thorough,)),
+    Drafter("EAGLE", _with_head(EAGLE), branches=4, width=16),
+    Drafter("EAGLE3", _with_head(EAGLE_3), marks=(pytest.mark.thorough,)),
     Drafter("NEXTN", _with_itself, marks=(pytest.mark.thorough,)),
 )
 
