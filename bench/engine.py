@@ -25,6 +25,7 @@ from warpserve.timekeeper.options import SessionOptions
 
 _PREDICTOR_ERROR = re.compile(r"\bPredictorError: (.+)")
 _STOP_LIMIT_S = 60.0  # of host time, for an engine to end in order
+_HIGHEST_PORT = 55_535  # SGLang 0.5.14 wants 10,000 more to be a port, too
 _POLITE = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)  # asks a process to end
 
 
@@ -153,7 +154,3 @@ def _free_port() -> int:
             port: int = probe.getsockname()[1]
         if port <= _HIGHEST_PORT:
             return port
-
-
-_HIGHEST_PORT = 55_535
-"""SGLang 0.5.14 wants 10,000 more to be a port, too."""
