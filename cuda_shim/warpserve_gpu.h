@@ -52,6 +52,11 @@ int ws_gpu_catch_up(void* stream);
  * also where this fails. */
 int ws_gpu_enqueue_effect(void* stream, void (*run)(void*), void (*release)(void*), void* data);
 
+/* In a forked child: it may use the GPUs as a process that was started afresh, although its parent
+ * had asked about them. cudaErrorInitializationError (3), as CUDA's own calls have it there, where
+ * the parent had memory of theirs. */
+int ws_gpu_begin_anew(void);
+
 /* PyTorch's operators are computed from now on (torch_ops/): else the first kernel that torch
  * launches is a warning. */
 void ws_gpu_announce_host_operators(void);

@@ -170,6 +170,8 @@ def test_memory_through_the_driver(warpserve: Warpserve) -> None:
         "pointers": {"base": True, "size": 1000, "type": 2, "past": 1, "freed": 1},
         "ipc": {"child": 0, "written": [42, 42, 42, 42]},
         "fork": 3,
+        "anew": {"a parent without memory": 0, "not forked": 0},
+        "anew with memory": 3,
     }
 
 

@@ -80,6 +80,10 @@ int ws_gpu_enqueue_effect(void* stream, void (*run)(void*), void (*release)(void
       [&] { return stream_of(stream)->submit(KernelWork{}, [run, owned] { run(owned.get()); }); });
 }
 
+int ws_gpu_begin_anew() {
+  return static_cast<int>(guarded([] { Process::begin_anew(); }));
+}
+
 void ws_gpu_announce_host_operators() {
   announce_host_operators();
 }

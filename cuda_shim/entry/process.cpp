@@ -104,6 +104,14 @@ Process& Process::get() {
   return process;
 }
 
+void Process::begin_anew() {
+  if (!forked_while_in_use) return;
+  require(process_memory().begin_anew() == MemoryStatus::kOk, Error::kNotInitialized);
+  forked_while_in_use = false;
+  for (const auto& device : get().devices_) device->close();
+  Thread::get() = {};
+}
+
 Device& Process::device(int ordinal) {
   require(!devices_.empty(), Error::kNoDevice);
   require(ordinal >= 0 && ordinal < device_count(), Error::kInvalidDevice);

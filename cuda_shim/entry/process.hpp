@@ -52,6 +52,9 @@ class Process {
   // Throws ProfileError where the session names no GPUs; Failure(kNotInitialized) in a child that
   // was forked after its parent had begun to use CUDA: as on a real GPU, it has to be spawned.
   static Process& get();
+  // Such a child may use CUDA as if it had been spawned, where its parent had no memory of the
+  // GPUs. Throws Failure(kNotInitialized) where that had.
+  static void begin_anew();
 
   const Machine& machine() const { return machine_; }
   int device_count() const { return static_cast<int>(devices_.size()); }

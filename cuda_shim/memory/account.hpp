@@ -23,7 +23,8 @@ inline constexpr int kMaxDevices = 64;
 inline constexpr int kHostColumn = kMaxDevices;
 
 // Calls of one process are to be serialised by the caller. It belongs to the process that charges
-// first: in a child that was forked later it grants nothing and takes nothing back.
+// first: in a child that was forked later it grants nothing and takes nothing back, unless that
+// begins anew.
 class Account {
  public:
   struct Use {
@@ -40,6 +41,9 @@ class Account {
   // False where all together would use more than `limit_bytes`.
   [[nodiscard]] bool charge(int column, std::uint64_t bytes, std::uint64_t limit_bytes);
   void give_back(int column, std::uint64_t bytes);
+
+  // From now on the caller's, which has nothing yet.
+  void begin_anew() { entry_ = nullptr; }
 
   std::uint64_t used_bytes(int column);
   // The processes that use any of it.

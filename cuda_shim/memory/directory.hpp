@@ -32,6 +32,7 @@ class Directory {
   const Allocation* next_after(Address address) const;
   bool overlaps(Address base, std::uint64_t bytes) const;
 
+  bool empty() const { return allocations_.empty(); }
   Iterator begin() { return allocations_.begin(); }
   Iterator end() { return allocations_.end(); }
 

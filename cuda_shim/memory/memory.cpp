@@ -60,6 +60,14 @@ MemoryStatus Memory::reset(int device) {
   return MemoryStatus::kOk;
 }
 
+MemoryStatus Memory::begin_anew() {
+  const std::lock_guard lock(state_->mutex);
+  if (!state_->directory.empty()) return MemoryStatus::kInvalidValue;
+  for (const auto& device : state_->devices) device->has_context = false;
+  state_->account.begin_anew();
+  return MemoryStatus::kOk;
+}
+
 Result<Address> Memory::allocate(int device, std::uint64_t bytes) {
   const std::lock_guard lock(state_->mutex);
   if (!state_->has_device(device)) return MemoryStatus::kInvalidDevice;

@@ -67,6 +67,9 @@ class Memory {
   MemoryStatus open_context(int device);
   // cudaDeviceReset: all that this process has on the device is gone, its context, too.
   MemoryStatus reset(int device);
+  // In a forked child whose parent had contexts and nothing else: it has none of its own yet.
+  // kInvalidValue where there was more.
+  MemoryStatus begin_anew();
 
   // 0 for 0 bytes, as cudaMalloc has it.
   Result<Address> allocate(int device, std::uint64_t bytes);

@@ -23,6 +23,7 @@
 | ``is_xpu`` of pipelines | yes | stages send and receive in turns |
 | ``shm_path_for`` of loads | in the session's folder | SGLang leaves it behind |
 | ``mooncake.engine`` | a stand-in where there is none | transfers take their time |
+| ``_set_envs_and_config`` | afterwards, a fork server stands by | faster starts |
 | ``uvicorn.Server.main_loop`` | looks once a second, not ten times | idle time costs less |
 | ``deep_ep`` | a stand-in | it looks for a GPU, and layers send nothing |
 | ``torch.distributed`` | groups of one rank get the fake backend | they only poll |
@@ -41,6 +42,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from warpserve.patches import deep_ep, mooncake
+from warpserve.patches.fork_server import stand_by_after
 from warpserve.patches.http_server import look_each_second
 from warpserve.patches.imported import after_import, after_import_moved
 from warpserve.patches.lone_groups import without_transport
@@ -98,6 +100,7 @@ def install() -> None:
     if not is_virtual():
         return
     after_import("uvicorn.server", look_each_second)
+    after_import("sglang.srt.entrypoints.engine", stand_by_after("_set_envs_and_config"))
     after_import("sglang.srt.server_args", lambda _: mooncake.supply())
     after_import("sglang.srt.server_args", lambda _: deep_ep.supply())
     after_import("sglang.srt.distributed.parallel_state", _patch_groups)

@@ -23,6 +23,7 @@
 | ``EngineCoreProc.input_queue``, ``aborts_queue`` | without the present instant's | no race |
 | ``EngineCoreProc.output_queue`` | tokens wait with ``--fast`` | nobody looks at them yet |
 | ``AsyncLLM.add_request`` | later by ``request_host=`` | what servers take of a request |
+| ``cmd`` of ``serve``, ``bench`` | before, a fork server stands by | faster starts |
 | ``uvicorn.Server.main_loop`` | looks once a second, not ten times | idle time costs less |
 | ``EngineCoreProc._process_engine_step`` | afterwards, raises in a deadlock | none hangs |
 
@@ -37,6 +38,7 @@ from __future__ import annotations
 import os
 from types import ModuleType
 
+from warpserve.patches.fork_server import stand_by_before
 from warpserve.patches.http_server import look_each_second
 from warpserve.patches.imported import after_import
 from warpserve.patches.interpreter import hand_over_soon
@@ -64,6 +66,13 @@ from warpserve.predictors.spec import SESSION_PREDICTOR
 
 VERSIONS = ("0.19.0", "0.24.0", "0.33.0")
 
+_COMMANDS_WITH_ENGINES = (
+    ("serve", "ServeSubcommand"),
+    ("benchmark.latency", "BenchmarkLatencySubcommand"),
+    ("benchmark.throughput", "BenchmarkThroughputSubcommand"),
+)
+_IMPORTED_BY_ENGINES = ("vllm.v1.engine.core", "vllm.v1.worker.gpu_worker")
+
 _OF_RANKS = "vllm.distributed.device_communicators"
 
 
@@ -79,6 +88,11 @@ def install() -> None:
 def _install_virtual() -> None:
     hand_over_soon()
     after_import("uvicorn.server", look_each_second)
+    for command, subcommand in _COMMANDS_WITH_ENGINES:
+        after_import(
+            f"vllm.entrypoints.cli.{command}",
+            stand_by_before(subcommand, "cmd", _IMPORTED_BY_ENGINES),
+        )
     after_import("vllm.distributed.parallel_state", _patch_groups)
     after_import(f"{_OF_RANKS}.shm_broadcast", block_at_once)
     after_import("vllm.v1.worker.gpu_worker", _patch_worker)

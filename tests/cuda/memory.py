@@ -149,8 +149,45 @@ def in_forked_child():
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+def with_memory():
+    """A forked child asks to begin anew where its parent has memory."""
+    address = out("cudaMalloc", u64(4096), kind=ctypes.c_void_p, library=runtime)
+    child = os.fork()
+    if child == 0:
+        os._exit(ctypes.CDLL(None).ws_gpu_begin_anew())
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    call("cudaFree", address, library=runtime)
+    return code
+
+
+def begun_anew():
+    """A forked child that asks for it, of a parent without memory and of one with it."""
+
+    def code_of(child):
+        pid = os.fork()
+        if pid == 0:
+            os._exit(child())
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    api = ctypes.CDLL(None)
+    out("cudaMemGetInfo", ctypes.byref(u64()), library=runtime)  # takes a context
+
+    def allocate():
+        free = out("cudaMemGetInfo", ctypes.byref(u64()), kind=u64, library=runtime).value
+        address = out("cudaMalloc", u64(8 << 20), kind=ctypes.c_void_p, library=runtime)
+        call("cudaMemset", address, 7, u64(8 << 20), library=runtime)
+        left = out("cudaMemGetInfo", ctypes.byref(u64()), kind=u64, library=runtime).value
+        return 0 if free - left == 8 << 20 else 99
+
+    def child():
+        return api.ws_gpu_begin_anew() or allocate()
+
+    return {"a parent without memory": code_of(child), "not forked": api.ws_gpu_begin_anew()}
+
+
 def main():
     call("cuInit", 0)
+    anew = begun_anew()
     context = out("cuDevicePrimaryCtxRetain", 0, kind=ctypes.c_void_p)
     call("cuCtxSetCurrent", context)
     print(
@@ -162,6 +199,8 @@ def main():
                 "pointers": with_pointers(),
                 "ipc": with_ipc(),
                 "fork": in_forked_child(),
+                "anew": anew,
+                "anew with memory": with_memory(),
             }
         )
     )
