@@ -16,22 +16,19 @@ import typer
 from warpserve.bench.run_folder import RunError, RunFolder, dated_folder
 from warpserve.cuda_shim.launch import AUTOLOAD, AUTOLOAD_VARIABLE
 from warpserve.errors import WarpserveError
-from warpserve.patches.vllm.recording import RECORDING
+from warpserve.patches.recording import RECORDING
 
 
 def record(
-    command: Annotated[
-        list[str], typer.Argument(help="what starts the engine, after --: vllm serve …")
-    ],
+    command: Annotated[list[str], typer.Argument(help="what starts the engine, after --")],
     out: Annotated[Path | None, typer.Option(help="the folder [runs/DATE-TIME]")] = None,
 ) -> None:
-    """Run vLLM as it is, on real GPUs, and record each step's batch and duration.
+    """Run vLLM or SGLang as it is, on real GPUs, and record each step's batch and duration.
 
     What it leaves is for `warpserve fit FOLDER`, --predictor replay:FOLDER and --kv-from
     FOLDER/engine.log. Ends with the command's exit code; 2: nothing was recorded.
     """
     try:
-        _require_known(command)
         folder = RunFolder.create(out or dated_folder())
         exit_code = _run(command, _environment(folder, os.environ), folder.engine_log)
         steps = _steps_of_workers(folder)
@@ -40,11 +37,6 @@ def record(
         raise typer.Exit(2) from None
     typer.echo(f"warpserve: recorded {steps} steps, see {folder.path}", err=True)
     raise typer.Exit(exit_code if exit_code >= 0 else 128 - exit_code)
-
-
-def _require_known(command: Sequence[str]) -> None:
-    if any("sglang" in Path(word).name for word in command[:3]):
-        raise RunError("steps of SGLang cannot be recorded yet, those of vLLM can")
 
 
 def _environment(folder: RunFolder, base: Mapping[str, str]) -> dict[str, str]:
@@ -85,5 +77,5 @@ def _steps_of_workers(folder: RunFolder) -> str:
     """How many each has recorded, such as ``1,020 + 1,020``. Raises RunError for none at all."""
     counts = [file.read_bytes().count(b"\n") for file in sorted(folder.steps.glob("*.jsonl"))]
     if not any(counts):
-        raise RunError(f"no step of vLLM was recorded: what the command said is in {folder.path}")
+        raise RunError(f"no step was recorded: what the command said is in {folder.path}")
     return " + ".join(f"{count:,}" for count in counts)

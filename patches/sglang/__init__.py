@@ -34,11 +34,12 @@ that decides about timing is before it: in the scheduler, the radix cache and th
 What stands in for drafters is in speculation.py. How versions differ is looked for: a module under
 an older name, settings in another place (resolved.py), a symbol that is not there.
 
-Without virtual GPUs nothing of this is done.
+Without virtual GPUs nothing of this is done. What `warpserve record` does is in recorder.py.
 """
 
 from __future__ import annotations
 
+import os
 from types import ModuleType
 
 from warpserve.patches import deep_ep, mooncake
@@ -46,6 +47,7 @@ from warpserve.patches.fork_server import stand_by_after
 from warpserve.patches.http_server import look_each_second
 from warpserve.patches.imported import after_import, after_import_moved
 from warpserve.patches.lone_groups import without_transport
+from warpserve.patches.recording import RECORDING
 from warpserve.patches.sglang.arrivals import settle_arrivals
 from warpserve.patches.sglang.bookkeeping import (
     assign_with_torch,
@@ -97,8 +99,14 @@ _RUNNERS = "sglang.srt.model_executor.runner"
 
 def install() -> None:
     """Patches SGLang's modules as soon as this process imports them."""
-    if not is_virtual():
-        return
+    if is_virtual():
+        _install_virtual()
+    if RECORDING in os.environ:
+        # Behind the virtual worker's: in a session, its steps are recorded as if they were real.
+        after_import("sglang.srt.managers.tp_worker", _record_worker)
+
+
+def _install_virtual() -> None:
     after_import("uvicorn.server", look_each_second)
     after_import("sglang.srt.entrypoints.engine", stand_by_after("_set_envs_and_config"))
     after_import("sglang.srt.server_args", lambda _: mooncake.supply())
@@ -157,6 +165,13 @@ def _patch_groups(module: ModuleType) -> None:
 
 def _patch_worker(module: ModuleType) -> None:
     from warpserve.patches.sglang.worker import patch_worker
+
+    require_version("sglang", VERSIONS)
+    patch_worker(module)
+
+
+def _record_worker(module: ModuleType) -> None:
+    from warpserve.patches.sglang.recorder import patch_worker
 
     require_version("sglang", VERSIONS)
     patch_worker(module)

@@ -43,6 +43,7 @@ from warpserve.patches.http_server import look_each_second
 from warpserve.patches.imported import after_import
 from warpserve.patches.interpreter import hand_over_soon
 from warpserve.patches.lone_groups import without_transport
+from warpserve.patches.recording import RECORDING
 from warpserve.patches.versions import require_version
 from warpserve.patches.virtual_gpu import is_virtual
 from warpserve.patches.vllm.arrivals import settle_arrivals
@@ -60,7 +61,6 @@ from warpserve.patches.vllm.held_outputs import hold_outputs
 from warpserve.patches.vllm.kv_cache import reshape_without_memory
 from warpserve.patches.vllm.kv_offload import copy_without_touching
 from warpserve.patches.vllm.loading import load_configurations
-from warpserve.patches.vllm.recording import RECORDING
 from warpserve.patches.vllm.shm_broadcast import block_at_once
 from warpserve.predictors.spec import SESSION_PREDICTOR
 

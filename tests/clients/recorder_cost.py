@@ -16,7 +16,8 @@ import torch  # makes warpserve importable
 import vllm  # noqa: F401
 
 from warpserve.patches.step_log import StepLog
-from warpserve.patches.vllm.recorder import StepRecorder
+from warpserve.patches.step_recorder import StepRecorder
+from warpserve.patches.vllm.recorder import describing
 
 STEPS = 400
 
@@ -71,7 +72,7 @@ def first_of(names):
 
 def costs_us(folder, requests):
     names = [f"chatcmpl-{i:032x}-0-{i:08x}" for i in range(requests)]
-    recorder = StepRecorder(Runner(), StepLog.in_folder(folder))
+    recorder = StepRecorder(describing(Runner()), StepLog.in_folder(folder))
     recorder.without_step(first_of(names))
     steps = [step_of(names, step) for step in range(STEPS)]
     process_ns, thread_ns = time.process_time_ns(), time.thread_time_ns()

@@ -11,22 +11,29 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.engine.sessions import LIMIT_S, MODEL, on_gpu, read_steps, sessions, vllm_bin
+from tests.engine.sglang_served import SGLANG, sglang_python
 from tests.harness import CLIENTS, free_port
 from warpserve.bench.kv_cache import kv_tokens_of_file
+from warpserve.bench.real.read import read_runs
 from warpserve.cli import app
 from warpserve.predictors.replay import recorded_steps
 from warpserve.predictors.spec import parse
 
 PREDICTOR = "analytic:scale=1.2,host=1ms,request_host=7ms"
+SERVERS = {
+    "vllm": ("vllm", "serve", MODEL),
+    "sglang": ("python", "-m", "sglang.launch_server", "--model-path", MODEL),
+}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run in which a server was recorded, and beside it the session's own step log."""
-    folder = tmp_path_factory.mktemp("recorded")
-    engine, port = vllm_bin(), free_port()
+def record(folder: Path, engine: Path, server: tuple[str, ...]) -> Path:
+    """Records a server, and beside it goes the session's own step log.
+
+    ``engine``: the folder of its programs; ``server``: a program of it, and what it is told.
+    """
+    port = free_port()
     bench = (
-        engine / "vllm", "bench", "serve", "--model", MODEL, "--port", port, "--ignore-eos",
+        vllm_bin() / "vllm", "bench", "serve", "--model", MODEL, "--port", port, "--ignore-eos",
         "--dataset-name", "random", "--random-input-len", 3_000, "--random-output-len", 20,
     )  # fmt: skip
     together = ("--num-prompts", 12, "--request-rate", 20)
@@ -34,10 +41,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--seed", 1, "--num-prompts", 4, "--max-concurrency", 1, "--save-result", "--save-detailed",
         "--result-filename", folder / "alone.json",
     )  # fmt: skip
-    serve = ("serve", MODEL, "--host", "127.0.0.1", "--port", port)
-    record = (sys.executable, "-m", "warpserve", "record", "--out", folder / "recording", "--")
+    program, *told = server
+    recorded = (sys.executable, "-m", "warpserve", "record", "--out", folder / "recording", "--")
+    listen = ("--host", "127.0.0.1", "--port", port)
     plan = {
-        "server": [str(word) for word in (*record, engine / "vllm", *serve)],
+        "server": [str(word) for word in (*recorded, engine / program, *told, *listen)],
         "ready": f"http://127.0.0.1:{port}/health",
         "clients": {
             "together": [str(word) for word in (*bench, *together)],
@@ -58,7 +66,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_each_step_is_recorded_with_its_batch_and_duration(folder: Path) -> None:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run in which vLLM was recorded."""
+    return record(tmp_path_factory.mktemp("recorded"), vllm_bin(), SERVERS["vllm"])
+
+
+def check_steps(folder: Path, within_ns: int = 1_000) -> None:
+    """What was recorded is what was predicted, batch by batch."""
     predicted, recorded = read_steps(folder / "steps"), read_steps(folder / "recording" / "steps")
     assert {step["provenance"] for step in recorded} == {"measured"}
 
@@ -68,8 +83,24 @@ def test_each_step_is_recorded_with_its_batch_and_duration(folder: Path) -> None
     assert batches(recorded) == batches(predicted)
     assert any(is_prefill for step in recorded for *_, is_prefill in step["requests"])
     for one, other in zip(predicted, recorded, strict=True):
-        assert other["duration_ns"] == pytest.approx(one["duration_ns"], abs=1_000)
-        assert other["start_ns"] == pytest.approx(one["start_ns"], abs=1_000 * len(recorded))
+        assert other["duration_ns"] == pytest.approx(one["duration_ns"], abs=within_ns)
+        assert other["start_ns"] == pytest.approx(one["start_ns"], abs=within_ns * len(recorded))
+
+
+def test_each_step_is_recorded_with_its_batch_and_duration(folder: Path) -> None:
+    check_steps(folder)
+
+
+def test_and_so_is_each_of_sglang(tmp_path: Path) -> None:
+    record(tmp_path, sglang_python().parent, SERVERS["sglang"])
+    check_steps(tmp_path, within_ns=5_000)  # copies of inputs lie between its events
+    (file,) = (tmp_path / "recording").glob("recording-*.json")
+    said = json.loads(file.read_text())
+    assert (said["engine"], said["engine_version"]) == ("sglang", SGLANG.version)
+    tokens = said["kv_cache"]["blocks"] * said["kv_cache"]["block_tokens"]
+    assert kv_tokens_of_file(tmp_path / "recording" / "engine.log") == tokens
+    (run,) = read_runs(tmp_path / "recording")
+    assert (run.deployment.engine, run.deployment.kv_tokens) == ("sglang", tokens)
 
 
 def test_what_was_recorded_is_for_predictors_and_benchmarks(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Literal
 
 from warpserve.bench.real.files import source_of
 from warpserve.bench.real.foreign import Foreign, json_of, record_of
@@ -26,6 +27,7 @@ class _KvCache(Foreign):
 
 
 class _Recording(Foreign):
+    engine: Literal["vllm", "sglang"]
     engine_version: str
     gpu: _Gpu
     kv_cache: _KvCache
@@ -58,7 +60,7 @@ def _deployment(logged: Deployment, said: _Recording) -> Deployment:
     blocks, block_tokens = said.kv_cache.blocks, said.kv_cache.block_tokens
     return logged.model_copy(
         update={
-            "engine": "vllm",
+            "engine": said.engine,
             "engine_version": said.engine_version,
             "gpu": said.gpu.name,
             "gpus": None if None in ways else math.prod(way or 1 for way in ways),

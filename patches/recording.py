@@ -12,41 +12,47 @@ from typing import Any
 RECORDING = "WARPSERVE_RECORDING"
 """The folder that a process is to record into; unset where it is not."""
 
-_PRIVATE = ("hf_token",)
+_PRIVATE = ("admin_api_key", "api_key", "hf_token", "ssl_keyfile_password")
 
 
-def write_recording(folder: Path, worker: Any) -> None:
-    """``recording-PID.json``: the GPU, the versions and the configuration of a Worker."""
-    config = worker.vllm_config
+def write_recording(
+    engine: str,
+    *,
+    rank: int,
+    device: Any,
+    nvml: Any,
+    kv_cache: tuple[int, int],
+    config: dict[str, Any],
+) -> None:
+    """``recording-PID.json``: the GPU, the versions and the configuration of a worker.
+
+    ``device``: a torch.device; ``nvml``: the module pynvml; ``kv_cache``: blocks, and the tokens of
+    a block; ``config``: objects by name, of which all fields are kept but secrets.
+    """
+    blocks, block_tokens = kv_cache
     document = {
         "schema": 1,
-        "engine": "vllm",
-        "engine_version": version("vllm"),
+        "engine": engine,
+        "engine_version": version(engine),
         "torch_version": version("torch"),
-        "rank": worker.rank,
-        "gpu": _gpu(worker),
-        "kv_cache": {
-            "blocks": config.cache_config.num_gpu_blocks,
-            "block_tokens": config.cache_config.block_size,
-        },
-        "config": {
-            name: _fields(part) for name, part in vars(config).items() if hasattr(part, "__dict__")
-        },
+        "rank": rank,
+        "gpu": _gpu(device, nvml),
+        "kv_cache": {"blocks": blocks, "block_tokens": block_tokens},
+        "config": {name: _fields(part) for name, part in config.items()},
     }
-    path = folder / f"recording-{os.getpid()}.json"
+    path = Path(os.environ[RECORDING]) / f"recording-{os.getpid()}.json"
     path.write_text(json.dumps(document, indent=1) + "\n")
 
 
-def _gpu(worker: Any) -> dict[str, Any]:
+def _gpu(device: Any, nvml: Any) -> dict[str, Any]:
     import torch
-    from vllm.third_party import pynvml
 
-    properties = torch.cuda.get_device_properties(worker.device)
-    pynvml.nvmlInit()
+    properties = torch.cuda.get_device_properties(device)
+    nvml.nvmlInit()
     try:
-        driver = pynvml.nvmlSystemGetDriverVersion()
+        driver = nvml.nvmlSystemGetDriverVersion()
     finally:
-        pynvml.nvmlShutdown()
+        nvml.nvmlShutdown()
     return {
         "name": properties.name,
         "memory_bytes": properties.total_memory,
