@@ -30,6 +30,7 @@ from multiprocessing import (
     resource_tracker,
     spawn,
 )
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -42,11 +43,12 @@ _READ_WHEN_USED = ("CUDA_VISIBLE_DEVICES", "TRITON_", "WARPSERVE_")
 """Beginnings of the names of variables that no module reads while it is imported."""
 _THREADS = "OMP_NUM_THREADS"
 """PyTorch reads it while it is loaded, and can be told later."""
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
+_NAME = b"fork server"
 _PARENT_DIED = signal.SIGUSR2
 _FOR_PARENT = signal.SIGQUIT
 """SGLang's processes send it to their parent when they fail."""
-_IGNORED = (signal.SIGTERM, signal.SIGHUP)
+_IGNORED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 """They may reach a whole process group. Who ends in order still wants to hear how others ended."""
 
 
@@ -142,6 +144,8 @@ def _has_changed(known: Mapping[str, str]) -> bool:
 def _become_as_if_spawned(environment: Mapping[str, str]) -> None:
     for number in (_PARENT_DIED, _FOR_PARENT, *_IGNORED):
         signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _set_name(os.fsencode(Path(sys.executable).name))
     threads = os.environ.get(_THREADS)
     _change_environment(environment)
     torch = sys.modules.get("torch")
@@ -201,9 +205,15 @@ def _handle_signals(parent: int) -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(_FOR_PARENT, lambda number, _: os.kill(parent, number))
     signal.signal(_PARENT_DIED, lambda *_: os._exit(0))
+    _set_name(_NAME)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _PARENT_DIED)
     if os.getppid() != parent:
         os._exit(0)
+
+
+def _set_name(name: bytes) -> None:
+    """As `ps` and `warpserve status` show a process that gives itself no title."""
+    ctypes.CDLL(None).prctl(_PR_SET_NAME, name)
 
 
 def _import(module: str) -> None:

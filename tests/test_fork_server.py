@@ -35,6 +35,8 @@ def test_a_process_is_forked_and_as_if_spawned(spawned: Any) -> None:
     first = spawned["first"]
     assert first["forked"]
     assert first["ends at SIGTERM"]
+    assert first["is interrupted"]
+    assert (first["name"], first["parent's name"]) == (Path(sys.executable).name, "fork server")
     assert first["read at import"] is None
 
 

@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
 
 from warpserve.patches.fork_server import stand_by
 
@@ -23,6 +24,9 @@ def tell(connection):
             "read at import": os.environ.get("READ_AT_IMPORT"),
             "parent": os.getppid(),
             "ends at SIGTERM": signal.getsignal(signal.SIGTERM) == signal.SIG_DFL,
+            "is interrupted": signal.getsignal(signal.SIGINT) == signal.default_int_handler,
+            "name": Path("/proc/self/comm").read_text().strip(),
+            "parent's name": Path(f"/proc/{os.getppid()}/comm").read_text().strip(),
         }
     )
 
