@@ -14,6 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+_EXACT = 1
+"""WS_EXACT of warpserve.h."""
+
 Item = TypeVar("Item")
 Order = Callable[[Iterable[Item]], list[Item]]
 
@@ -33,9 +36,12 @@ def settle() -> None:
 
 def session_folder() -> Path:
     """Where files lie that go with the session."""
-    folder = ctypes.CDLL(None).ws_session_folder
-    folder.restype = ctypes.c_char_p
-    return Path(folder().decode())
+    return Path(_library().ws_session_folder().decode())
+
+
+def is_exact() -> bool:
+    """Whether time stands still while somebody works."""
+    return bool(_library().ws_mode() == _EXACT)
 
 
 class SettledQueue(queue.Queue[Item]):
@@ -106,4 +112,5 @@ class SettledQueue(queue.Queue[Item]):
 def _library() -> Any:
     library = ctypes.CDLL(None)
     library.ws_now_ns.restype = ctypes.c_int64
+    library.ws_session_folder.restype = ctypes.c_char_p
     return library

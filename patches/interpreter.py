@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import sys
 
-_EXACT = 1  # WS_EXACT of warpserve.h
+from warpserve.patches.instants import is_exact
+
 _SWITCH_S = 0.0002  # of host time
 
 
@@ -16,5 +16,5 @@ def hand_over_soon() -> None:
     waits for something. An engine's thread that hands out tokens would let the servers wait until
     the next step is made, and then the session for the servers.
     """
-    if ctypes.CDLL(None).ws_mode() == _EXACT:
+    if is_exact():
         sys.setswitchinterval(_SWITCH_S)

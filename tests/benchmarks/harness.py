@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.benchmarks.members import running_member
 from tests.benchmarks.page import RESULTS, machine, today
 from warpserve.bench.host_cost import HostMeter, ProcessCost
 from warpserve.bench.models import model_named
-from warpserve.members import member_environment, prepare_members
 from warpserve.patches.engines import EngineRequirement, EngineStore
 from warpserve.timekeeper.cli import MemberOptions
 from warpserve.timekeeper.launcher import RunningSession
-from warpserve.timekeeper.options import Clock, SessionOptions
+from warpserve.timekeeper.options import Clock
 
 BAR = 1.25
 REPEATS = 3
@@ -74,17 +74,9 @@ def serve(clock: Clock, predictor: str, folder: Path) -> Served:
     ]  # fmt: skip
     steps = folder / "steps"
     asked = MemberOptions(gpu="h100-sxm", predictor=predictor, step_log=steps)
-    prepare_members(asked, command)
-    with (
-        RunningSession(SessionOptions(clock=clock)) as session,
-        (folder / "log").open("wb") as log,
-        Path(os.devnull).open("rb") as nothing,
-    ):
-        stdio = (nothing.fileno(), log.fileno(), log.fileno())
-        env = member_environment(asked, session.folder, command)
-        env["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-        command_pid = session.spawn(command, env=env, stdio=stdio)
-        meter = HostMeter(session.timekeeper_pid)
+    one_process = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+    with running_member(command, asked, clock, folder / "log", one_process) as running:
+        session, command_pid, meter = running
         wall_s = seconds_of_growth(session, steps, meter)
         names = {session.timekeeper_pid: "Timekeeper", command_pid: "vllm bench throughput"}
         return Served(wall_s, batches_of(steps), tuple(meter.costs(names)))

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.benchmarks.members import running_member
 from tests.benchmarks.page import RESULTS, machine, today
-from warpserve.bench.host_cost import HostMeter, ProcessCost
+from warpserve.bench.host_cost import ProcessCost
 from warpserve.bench.models import model_named
-from warpserve.members import member_environment, prepare_members
 from warpserve.patches.engines import EngineRequirement, EngineStore
 from warpserve.timekeeper.cli import MemberOptions
 from warpserve.timekeeper.launcher import RunningSession
-from warpserve.timekeeper.options import Clock, SessionOptions
+from warpserve.timekeeper.options import Clock
 
 BAR = 0.05
 """Of a core, all processes together."""
@@ -60,16 +60,9 @@ def idle(clock: Clock, idle_s: float, folder: Path) -> Idle:
         "--model-path", model_named("llama-3.1-8b").reference, "--skip-server-warmup",
     ]  # fmt: skip
     asked = MemberOptions(gpu="h100-sxm", predictor="constant:20ms")
-    prepare_members(asked, command)
-    with (
-        RunningSession(SessionOptions(clock=clock)) as session,
-        (folder / "log").open("wb") as log,
-        Path(os.devnull).open("rb") as nothing,
-    ):
-        stdio = (nothing.fileno(), log.fileno(), log.fileno())
-        session.spawn(command, env=member_environment(asked, session.folder, command), stdio=stdio)
+    with running_member(command, asked, clock, folder / "log") as (session, _, meter):
         await_file(session, folder / "began")
-        meter = HostMeter(session.timekeeper_pid)
+        meter.begin()
         await_file(session, folder / "ended")
         meter.look()
         wall_s = meter.wall_s
