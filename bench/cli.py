@@ -149,13 +149,10 @@ def _table(summary: Summary) -> Table:
 
 
 def _host_table(serving: Serving) -> Table:
-    """Of the processes that take a noticeable part of the processor or of the memory."""
     table = Table("process", "CPU a step, ms", "resident, MiB", box=box.SIMPLE_HEAD)
-    for process in serving.processes:
+    for process in serving.noticeable_processes:
         cpu_ms = process.cpu_s * 1e3 / max(1, serving.steps)
-        resident_mib = process.resident_bytes / 2**20
-        if cpu_ms >= 0.01 or resident_mib >= 100:
-            table.add_row(process.name, f"{cpu_ms:.2f}", f"{resident_mib:,.0f}")
+        table.add_row(process.name, f"{cpu_ms:.2f}", f"{process.resident_bytes / 2**20:,.0f}")
     return table
 
 

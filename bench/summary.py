@@ -15,6 +15,9 @@ from warpserve.bench.workload import Planned
 from warpserve.timekeeper.state import SessionState
 
 _PERCENTILES = (50, 90, 99)
+_LEAST_CPU_MS = 0.01
+"""Of a step."""
+_LEAST_BYTES = 100 << 20
 
 
 class Spread(BaseModel):
@@ -47,6 +50,16 @@ class Serving(BaseModel):
     wall_s: float
     steps: int
     processes: list[ProcessCost]
+
+    @property
+    def noticeable_processes(self) -> list[ProcessCost]:
+        """Those that take more than next to nothing of the processor or of the memory."""
+        return [
+            process
+            for process in self.processes
+            if process.cpu_s * 1e3 >= _LEAST_CPU_MS * max(1, self.steps)
+            or process.resident_bytes >= _LEAST_BYTES
+        ]
 
 
 class Summary(BaseModel):

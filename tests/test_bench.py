@@ -354,7 +354,7 @@ def test_a_report_shows_what_there_is(tmp_path: Path) -> None:
     assert page.count("<svg") == 6
     assert "elsewhere" not in page, "nothing was"
     assert "2 of 2 requests completed" in page
-    assert "busy_wait: 1" in page
+    assert "1 busy-wait(s) were charged virtual time" in page
     assert re.search(r"<td>server</td>.*0\.50</td>.*>3</td>", page, re.DOTALL)
     assert '<td>interpolated</td><td class="number">1</td>' in page
     assert "1 of 2 steps, 66.7% of their time, are extrapolated" in page

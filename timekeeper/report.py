@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -44,13 +46,18 @@ def summary_line(state: SessionState) -> str:
     return "\n".join(lines)
 
 
-def warning_lines(state: SessionState) -> list[str]:
-    """A line for each kind of warning that was counted."""
-    lines = [
-        f"warpserve: warning: {count:,} {_WARNINGS[kind]} (docs/limitations.md)"
-        for kind, count in state.warnings.items()
+def warnings_in_words(counts: Mapping[str, int]) -> list[str]:
+    """Of those that were counted."""
+    return [
+        f"{count:,} {_WARNINGS[kind]} (docs/limitations.md)"
+        for kind, count in counts.items()
         if count
     ]
+
+
+def warning_lines(state: SessionState) -> list[str]:
+    """A line for each kind of warning that was counted."""
+    lines = [f"warpserve: warning: {text}" for text in warnings_in_words(state.warnings)]
     if state.trace_failure:
         lines.append(f"warpserve: warning: {state.trace_failure}")
     if state.ended_members:

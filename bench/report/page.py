@@ -18,6 +18,7 @@ from warpserve.bench.report.timeline import (
 from warpserve.bench.results import RequestResult
 from warpserve.bench.run_folder import RunFolder
 from warpserve.bench.summary import Summary
+from warpserve.timekeeper.report import warnings_in_words
 
 _REQUESTS = {
     "vllm": {"running": "vllm:num_requests_running", "waiting": "vllm:num_requests_waiting"},
@@ -44,7 +45,10 @@ def write_report(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
     )
     page = templates.get_template("page.html").render(
-        config=config, summary=summary, plots=plots_of(folder, requests, config.engine_name)
+        config=config,
+        summary=summary,
+        plots=plots_of(folder, requests, config.engine_name),
+        warnings=warnings_in_words(summary.host.warnings),
     )
     folder.report.write_text(page)
 

@@ -27,7 +27,7 @@ def distribution(values_ms: Sequence[float], label: str) -> str:
     figure, axes = new_figure()
     axes.plot(*cumulative(values_ms), drawstyle="steps-post")
     axes.set(xlabel=f"{label}, ms", ylabel="share at most so large", ylim=(0, 1.02))
-    axes.set_xlim(left=0)
+    axes.set_xlim(0, 1.05 * max(values_ms) or None)
     return svg(figure)
 
 
