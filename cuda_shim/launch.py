@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -27,6 +29,7 @@ from elftools.elf.sections import SymbolTableSection
 
 import warpserve
 from warpserve.cache import cache_folder
+from warpserve.cuda_shim import nvidia_smi
 from warpserve.cuda_shim.api.model import CUDA_MAJORS, load_libraries
 from warpserve.cuda_shim.catalogue import export, machine
 from warpserve.cuda_shim.torch_ops.build import Torch
@@ -57,8 +60,8 @@ def gpu_environment(
 ) -> dict[str, str]:
     """The environment of members that see the GPUs of ``spec``, such as ``h100-sxm:2``.
 
-    Writes ``gpus`` and ``cuda/`` into the session's ``folder``. Raises CatalogueError for a spec
-    that names no GPUs, SessionError where the CUDA major can't be chosen.
+    Writes ``gpus``, ``cuda/`` and ``bin/`` into the session's ``folder``. Raises CatalogueError for
+    a spec that names no GPUs, SessionError where the CUDA major can't be chosen.
     """
     env = dict(os.environ if base is None else base)
     described = machine(spec)
@@ -72,6 +75,7 @@ def gpu_environment(
     env["LD_LIBRARY_PATH"] = _join(str(links), env.get("LD_LIBRARY_PATH"))
     env["WARPSERVE_CACHE_FOLDER"] = str(cache_folder())
     env["PYTHONPATH"] = _join(str(AUTOLOAD), env.get("PYTHONPATH"))
+    env["PATH"] = _join(str(_write_programs(folder / "bin")), env.get("PATH"))
     # vLLM looks for the runtime among the names of mapped files, where ours has another name.
     env.setdefault("VLLM_CUDART_SO_PATH", str(library))
     env.setdefault("VLLM_NCCL_SO_PATH", str(library))
@@ -188,6 +192,16 @@ def _link_libraries(folder: Path, library: Path, major: int) -> Path:
     names = {described.soname[major] for described in load_libraries().values()}
     for name in names | {"libcuda.so", "libnvidia-ml.so"}:
         (folder / name).symlink_to(library)
+    return folder
+
+
+def _write_programs(folder: Path) -> Path:
+    """A folder with an `nvidia-smi` in it."""
+    folder.mkdir()
+    program = folder / "nvidia-smi"
+    command = shlex.join([sys.executable, "-I", "-S", nvidia_smi.__file__])
+    program.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    program.chmod(0o700)
     return folder
 
 
