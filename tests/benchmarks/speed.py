@@ -55,11 +55,11 @@ Load average at the end: {os.getloadavg()[1]:.1f}; other work on the machine mak
 
 vLLM 0.24.0 with Llama-3.1-8B on an RTX PRO 6000, steps of {STEP_MS} ms; 300 requests of ShareGPT's
 lengths, 10 a second, up to 128 running; tokens streamed to `vllm bench serve`, and `--fast`.
-Start-up is left out: counted is from the first step to the client's end. Both tell the same TTFT,
-TPOT and ITL of every request, to the last digit.
+Counted is from the first step to the client's end; what is before and after is start-up and end of
+the engine and the client. Both tell the same TTFT, TPOT and ITL of every request, to the last digit.
 
-| client | steps | wall time | bar | wall time a step | CPU a step | virtual time |
-|---|---|---|---|---|---|---|
+| client | steps | wall time | bar | wall time a step | CPU a step | virtual time | start-up and end |
+|---|---|---|---|---|---|---|---|
 {"".join(row(name, summary) for name, summary in summaries.items())}
 Processor time a step and resident memory, with what is shared, by process:
 
@@ -74,7 +74,8 @@ def row(name: str, summary: Summary) -> str:
     a_step_ms = serving.wall_s * 1e3 / serving.steps
     return (
         f"| {name} | {serving.steps:,} | {serving.wall_s:.1f} s | {WALL_BARS_S[name]:g} s |"
-        f" {a_step_ms:.2f} ms | {cpu_ms:.2f} ms | {summary.host.virtual_s:.1f} s |\n"
+        f" {a_step_ms:.2f} ms | {cpu_ms:.2f} ms | {summary.host.virtual_s:.1f} s |"
+        f" {summary.host.wall_s - serving.wall_s:.1f} s |\n"
     )
 
 
