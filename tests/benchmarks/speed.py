@@ -55,10 +55,10 @@ Load average at the end: {os.getloadavg()[1]:.1f}; other work on the machine mak
 
 vLLM 0.24.0 with Llama-3.1-8B on an RTX PRO 6000, steps of {STEP_MS} ms; 300 requests of ShareGPT's
 lengths, 10 a second, up to 128 running; tokens streamed to `vllm bench serve`, and `--fast`.
-Counted is from the first step to the client's end; what is before and after is start-up and end of
-the engine and the client. Both tell the same TTFT, TPOT and ITL of every request, to the last digit.
+Counted is from the first step to the client's end; *around it* the engine and the client start and
+end. Both tell the same TTFT, TPOT and ITL of every request, to the last digit.
 
-| client | steps | wall time | bar | wall time a step | CPU a step | virtual time | start-up and end |
+| client | steps | wall time | bar | wall time a step | CPU a step | virtual time | around it |
 |---|---|---|---|---|---|---|---|
 {"".join(row(name, summary) for name, summary in summaries.items())}
 Processor time a step and resident memory, with what is shared, by process:
