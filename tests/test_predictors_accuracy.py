@@ -8,9 +8,11 @@ from tests.benchmarks.predictors.errors import Errors
 from tests.benchmarks.predictors.profiles import _PROFILES, Profile
 from tests.benchmarks.predictors.real_runs import _RUNS, decode_steps
 from tests.benchmarks.predictors.serving_points import points_by_cell
-from tests.benchmarks.predictors.steady_state import Load, tpot_ns
+from tests.benchmarks.predictors.sglang_points import errors_without_it
+from tests.benchmarks.predictors.steady_state import Load, tpot_ns, wave
 from warpserve.bench.calibration.fitting import fit_line
 from warpserve.predictors.batch import Batch
+from warpserve.predictors.constant import Constant
 from warpserve.predictors.predictor import Prediction, Provenance
 
 
@@ -70,6 +72,22 @@ def test_there_are_points_to_compare_with() -> None:
     assert len(compared) >= 60
     assert len({cell.model for cell in points_by_cell()}) == 4
     assert all(point.tpot_ns > 0 for point in points)
+
+
+def test_a_wave_waits_for_its_prefills() -> None:
+    """16 prompts of 1,024 tokens: two prefills of eight, so that each waits for one and a half."""
+    found = wave(Constant(10_000_000), Load(16, 1_024, 101))
+    assert found.ttft_ns == 15_000_000
+    assert found.tpot_ns == 10_000_000 + 5_000_000 / 100
+    with pytest.raises(ValueError, match="several steps"):
+        wave(Constant(1), Load(1, 9_000, 2))
+
+
+def test_what_a_point_is_told_of_is_not_the_point_itself() -> None:
+    pairs = [(1e6, 1e6), (2e6, 2e6), (3e6, 6e6)]
+    errors = errors_without_it(pairs)
+    assert errors[2] == pytest.approx(-0.5, abs=0.01)
+    assert len(points_by_cell("sglang")) == 2
 
 
 def test_profiles_and_runs_give_steps_of_all_kinds() -> None:

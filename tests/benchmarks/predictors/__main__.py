@@ -7,7 +7,14 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.benchmarks.predictors import engine_errors, profiles, real_runs, serving_points, speed
+from tests.benchmarks.predictors import (
+    engine_errors,
+    profiles,
+    real_runs,
+    serving_points,
+    sglang_points,
+    speed,
+)
 from warpserve.console import console
 
 PAGE = Path(__file__).parents[3] / "docs" / "results" / "predictors.md"
@@ -96,6 +103,21 @@ Where it is worse, and why:
   Llama-3.1-70B on eight GPUs.
 """
 
+_SGLANG = """\
+### SGLang: aiconfigurator
+
+Points of SGLang 0.5.1 with Qwen3-32B on H100s (tests/data/silicon), beside another estimate
+([steady_state.py](../../tests/benchmarks/predictors/steady_state.py)): all requests come at once,
+as many as the concurrency says, are prefilled in steps of their own, decode together, and go. That
+this is how they were measured is inferred: the mean TTFT of such waves is the points' TTFT, within
+what the table says, with nothing fitted, at any concurrency; arrivals one by one would give a
+fraction of it. What takes a millisecond and more beside the forward pass, and grows with the
+number of requests, is probably sampling: that model's `generation_config.json` asks for the
+likeliest 20. The tables are of SGLang 0.5.14. No point has a concurrency of up to 8, so scale and
+host are fitted to all points of a cell, and the error *then* is that of each point by a fit to all
+others. The bar is a median below 5 %. The engine itself was not run for them.
+"""
+
 _SPEED = """\
 ## What a prediction takes
 
@@ -112,6 +134,9 @@ def lines() -> Iterator[str]:
     yield from engine_errors.markdown()
     yield ""
     yield _WORSE
+    yield _SGLANG
+    yield from sglang_points.markdown("aiconfigurator")
+    yield ""
     yield _KERNELS
     yield from profiles.markdown()
     yield ""

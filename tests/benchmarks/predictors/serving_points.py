@@ -26,6 +26,8 @@ _MODELS = {
     "meta-llama/Llama-3.1-70B": "llama-3.1-70b",
     "openai/gpt-oss-120b": "gpt-oss-120b",
 }
+_ENGINES = {"vllm": "vLLM", "sglang": "SGLang"}
+_VERSIONS_OF_TABLES = {"vllm": "0.24.0", "sglang": "0.5.14"}
 _FIT_CONCURRENCY = 8
 _MOST_WAITING = 0.5
 
@@ -38,6 +40,7 @@ class Cell(NamedTuple):
     ranks: int
     expert_parallel: bool
     weights: str | None
+    engine: str
     engine_version: str
 
     @property
@@ -57,7 +60,7 @@ class Cell(NamedTuple):
         return f"{self.model_name}{weights}, {self.gpus}{experts}"
 
     def label(self) -> str:
-        return f"{self.deployment}, vLLM {self.engine_version or '?'}"
+        return f"{self.deployment}, {_ENGINES[self.engine]} {self.engine_version or '?'}"
 
 
 class Point(NamedTuple):
@@ -72,12 +75,12 @@ class Point(NamedTuple):
         return self.ttft_ns > _MOST_WAITING * generating_ns
 
 
-def points_by_cell() -> dict[Cell, list[Point]]:
-    """Of vLLM on H100 and H200, of models that come with warpserve."""
+def points_by_cell(engine: str = "vllm") -> dict[Cell, list[Point]]:
+    """Of one engine on H100 and H200, of models that come with warpserve."""
     cells: dict[Cell, list[Point]] = defaultdict(list)
     with gzip.open(_POINTS, "rt", newline="") as file:
         for row in csv.DictReader(file):
-            if _is_chosen(row):
+            if row["backend"] == engine and _is_chosen(row):
                 cells[_cell_of(row)].append(_point_of(row))
     return dict(sorted(cells.items(), key=lambda item: item[0].label()))
 
@@ -85,7 +88,7 @@ def points_by_cell() -> dict[Cell, list[Point]]:
 def _is_chosen(row: dict[str, str]) -> bool:
     is_one_engine = row["mode"] == "agg" and _attention_replicas(row) == 1
     is_known = row["model_path"] in _MODELS and row["system"] in _GPUS
-    return row["backend"] == "vllm" and is_one_engine and is_known
+    return is_one_engine and is_known
 
 
 def _attention_replicas(row: dict[str, str]) -> float:
@@ -105,6 +108,7 @@ def _cell_of(row: dict[str, str]) -> Cell:
         ranks=int(float(row["tp_size"])),
         expert_parallel=float(row["moe_ep_size"] or 1) > 1,
         weights="fp8" if is_fp8_of_bf16 else None,
+        engine=row["backend"],
         engine_version=row["backend_version"],
     )
 
@@ -164,7 +168,7 @@ def table(cells: Mapping[Cell, Sequence[Point]], pairs_of: Pairs) -> Iterator[st
 
 def _pairs(kind: str, cell: Cell, points: Sequence[Point]) -> Iterator[tuple[Load, float, float]]:
     """Load, predicted and measured TPOT."""
-    predictor = predictor_of(kind, _deployment_of(cell))
+    predictor = predictor_of(kind, deployment_of(cell))
     for point in points:
         if not point.is_queueing:
             predicted_ns = tpot_ns(predictor, point.load)
@@ -172,12 +176,12 @@ def _pairs(kind: str, cell: Cell, points: Sequence[Point]) -> Iterator[tuple[Loa
             yield point.load, predicted_ns, point.tpot_ns
 
 
-def _deployment_of(cell: Cell) -> Deployment:
+def deployment_of(cell: Cell) -> Deployment:
     return Deployment(
         config=model_named(cell.model_name).config(),
         hardware=hardware_of(cell.gpus),
-        engine="vllm",
-        engine_version="0.24.0",
+        engine=cell.engine,
+        engine_version=_VERSIONS_OF_TABLES[cell.engine],
         tensor_parallel=cell.ranks,
         expert_parallel=cell.expert_parallel,
         weights=cell.weights,

@@ -9,6 +9,8 @@ Queueing, preemption and prefix caching are left out.
 
 from __future__ import annotations
 
+import math
+import statistics
 from typing import NamedTuple
 
 from warpserve.predictors.batch import Batch, RequestStep
@@ -16,7 +18,10 @@ from warpserve.predictors.captured import padded_tokens
 from warpserve.predictors.predictor import Predictor
 
 _TOKEN_BUDGET = 8192
-"""vLLM's max_num_batched_tokens for its API server on GPUs of 70 GB and more."""
+"""On GPUs of 70 GB and more: vLLM's max_num_batched_tokens for its API server, and SGLang's
+chunked_prefill_size.
+"""
+_LOOKS_AT_A_WAVE = 8
 
 
 class Load(NamedTuple):
@@ -26,10 +31,7 @@ class Load(NamedTuple):
 
 
 def tpot_ns(predictor: Predictor, load: Load) -> float:
-    contexts = [
-        load.input_tokens + round((index + 0.5) / load.concurrency * load.output_tokens)
-        for index in range(load.concurrency)
-    ]
+    contexts = _contexts(load, load.concurrency)
     decodes = [RequestStep(1, context, is_prefill=False) for context in contexts]
     chunks = _chunks(load.input_tokens, _TOKEN_BUDGET - load.concurrency + 1)
     mixed_ns = [_step_ns(predictor, [*decodes[1:], chunk]) for chunk in chunks]
@@ -38,6 +40,45 @@ def tpot_ns(predictor: Predictor, load: Load) -> float:
     mean_mixed_ns = sum(mixed_ns) / len(mixed_ns)
     pure_ns = _step_ns(predictor, decodes)
     return (mixed_steps * mean_mixed_ns + (steps - mixed_steps) * pure_ns) / steps
+
+
+class Wave(NamedTuple):
+    """Of means over its requests."""
+
+    ttft_ns: float
+    tpot_ns: float
+
+
+def wave(predictor: Predictor, load: Load) -> Wave:
+    """The same of requests that all come together, and go together, in an engine that has prefills
+    in steps of their own: SGLang.
+
+    Prompts are prefilled as many at once as fill a step's budget. Who is prefilled early waits for
+    the others before decoding. Raises ValueError for prompts that are longer than that budget.
+    """
+    if load.input_tokens > _TOKEN_BUDGET:
+        raise ValueError(f"a prompt of {load.input_tokens} tokens is prefilled in several steps")
+    together = min(_TOKEN_BUDGET // load.input_tokens, load.concurrency)
+    prefills = math.ceil(load.concurrency / together)
+    prompt = RequestStep(load.input_tokens, 0, is_prefill=True)
+    prefill_ns = _step_ns(predictor, [prompt] * together)
+    decode_ns = statistics.mean(
+        _step_ns(predictor, [RequestStep(1, context, is_prefill=False)] * load.concurrency)
+        for context in _contexts(load, _LOOKS_AT_A_WAVE)
+    )
+    awaited_ns = (prefills - 1) / 2 * prefill_ns
+    return Wave(
+        ttft_ns=awaited_ns + prefill_ns,
+        tpot_ns=decode_ns + awaited_ns / (load.output_tokens - 1),
+    )
+
+
+def _contexts(load: Load, count: int) -> list[int]:
+    """Evenly spread over a request's life."""
+    return [
+        load.input_tokens + round((index + 0.5) / count * load.output_tokens)
+        for index in range(count)
+    ]
 
 
 def _chunks(prompt_tokens: int, budget: int) -> list[RequestStep]:
