@@ -7,7 +7,7 @@ one gets: their arguments, pickled; the environment as it is when they start; no
 those meant for them. It is multiprocessing's own, which would import everything anew, too.
 
 A process whose environment has changed since then is started afresh: modules may have read it while
-they were imported.
+they were imported. Some that do are told instead.
 """
 
 from __future__ import annotations
@@ -41,8 +41,6 @@ _STATE = forkserver._forkserver
 _ENVIRONMENT = "warpserve_environment"
 _READ_WHEN_USED = ("CUDA_VISIBLE_DEVICES", "TRITON_", "WARPSERVE_")
 """Beginnings of the names of variables that no module reads while it is imported."""
-_THREADS = "OMP_NUM_THREADS"
-"""PyTorch reads it while it is loaded, and can be told later."""
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
 _NAME = b"fork server"
 _PARENT_DIED = signal.SIGUSR2
@@ -137,7 +135,7 @@ def _has_changed(known: Mapping[str, str]) -> bool:
     return any(
         known.get(name) != os.environ.get(name)
         for name in names
-        if name != _THREADS and not name.startswith(_READ_WHEN_USED)
+        if name not in _TOLD and not name.startswith(_READ_WHEN_USED)
     )
 
 
@@ -146,15 +144,47 @@ def _become_as_if_spawned(environment: Mapping[str, str]) -> None:
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _set_name(os.fsencode(Path(sys.executable).name))
-    threads = os.environ.get(_THREADS)
+    changed = [name for name in _TOLD if os.environ.get(name) != environment.get(name)]
     _change_environment(environment)
+    for name in changed:
+        _TOLD[name]()
     torch = sys.modules.get("torch")
-    if torch is None:
-        return
-    if (wanted := environment.get(_THREADS)) not in (None, threads):
-        torch.set_num_threads(int(wanted))
-    if torch.cuda._is_in_bad_fork() and ctypes.CDLL(None).ws_gpu_begin_anew() == 0:
+    if torch is not None and torch.cuda._is_in_bad_fork():
+        _begin_anew_on_gpus(torch)
+
+
+def _begin_anew_on_gpus(torch: ModuleType) -> None:
+    """Where their properties are all that was asked for before. Else torch refuses to go on."""
+    if ctypes.CDLL(None).ws_gpu_begin_anew() == 0:
         torch.cuda._is_in_bad_fork = lambda: False
+
+
+def _tell_torch() -> None:
+    torch, threads = sys.modules.get("torch"), os.environ.get(_THREADS)
+    if torch is not None and threads is not None:
+        torch.set_num_threads(int(threads))
+
+
+def _tell_prometheus() -> None:
+    """Its client library: metrics of several processes are kept in files."""
+    values = sys.modules.get("prometheus_client.values")
+    if values is None:
+        return
+    from prometheus_client import REGISTRY, metrics
+
+    vars(values)["ValueClass"] = values.get_value_class()
+    for collector in list(REGISTRY._collector_to_names):
+        if not isinstance(collector, metrics.MetricWrapperBase):
+            continue
+        if collector._is_observable():
+            collector._metric_init()
+        else:
+            collector._metrics.clear()
+
+
+_THREADS = "OMP_NUM_THREADS"
+_TOLD = {_THREADS: _tell_torch, "PROMETHEUS_MULTIPROC_DIR": _tell_prometheus}
+"""Variables that modules read while they are imported, and how these are told of another value."""
 
 
 def _change_environment(wanted: Mapping[str, str]) -> None:
