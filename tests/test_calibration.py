@@ -160,6 +160,7 @@ def recording(tmp_path: Path) -> Path:
     folder = tmp_path / "recording"
     (folder / "steps").mkdir(parents=True)
     said = {
+        "engine": "vllm",
         "engine_version": "0.24.0",
         "gpu": {"name": "NVIDIA H100 80GB HBM3"},
         "kv_cache": {"blocks": 1_000, "block_tokens": 16},
