@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.benchmarks.predictors.engine_points import steady
 from tests.benchmarks.predictors.errors import Errors
 from tests.benchmarks.predictors.profiles import _PROFILES, Profile
 from tests.benchmarks.predictors.real_runs import _RUNS, decode_steps
@@ -11,6 +12,7 @@ from tests.benchmarks.predictors.serving_points import points_by_cell
 from tests.benchmarks.predictors.sglang_points import errors_without_it
 from tests.benchmarks.predictors.steady_state import Load, tpot_ns, wave
 from warpserve.bench.calibration.fitting import fit_line
+from warpserve.bench.results import RequestResult
 from warpserve.predictors.batch import Batch
 from warpserve.predictors.constant import Constant
 from warpserve.predictors.predictor import Prediction, Provenance
@@ -81,6 +83,22 @@ def test_a_wave_waits_for_its_prefills() -> None:
     assert found.tpot_ns == 10_000_000 + 5_000_000 / 100
     with pytest.raises(ValueError, match="several steps"):
         wave(Constant(1), Load(1, 9_000, 2))
+
+
+def test_the_first_wave_and_the_last_are_not_steady() -> None:
+    requests = [
+        RequestResult(
+            index=index,
+            start_s=index,
+            input_tokens=1,
+            output_tokens=1,
+            ttft_s=1,
+            itl_s=(),
+            error=None,
+        )
+        for index in (5, 0, 4, 1, 3, 2)
+    ]
+    assert [request.index for request in steady(requests, 2)] == [2, 3]
 
 
 def test_what_a_point_is_told_of_is_not_the_point_itself() -> None:

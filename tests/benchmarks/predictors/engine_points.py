@@ -22,6 +22,7 @@ from warpserve.bench import clients, results
 from warpserve.bench.config import RunConfig
 from warpserve.bench.engine import EngineLaunch, RunningEngine
 from warpserve.bench.experiment import planned_of
+from warpserve.bench.results import RequestResult
 from warpserve.bench.run_folder import RunError, RunFolder
 from warpserve.errors import WarpserveError
 
@@ -44,6 +45,7 @@ class Outcome(NamedTuple):
     output_tokens: int
     concurrency: int
     requests: int
+    """That count: `steady`."""
     tpot_ms: float
     """The mean over requests."""
     ttft_ms: float
@@ -112,7 +114,7 @@ def _outcome(
         with file.open("rb") as log:
             log.seek(before.get(file, 0))
             (run.steps / file.name).write_bytes(log.read())
-    requests = results.read_fast_results(run.client_result, run.steps)
+    requests = steady(results.read_fast_results(run.client_result, run.steps), load.concurrency)
     return Outcome(
         cell.deployment,
         load.input_tokens,
@@ -122,6 +124,13 @@ def _outcome(
         tpot_ms=round(1e3 * statistics.mean(r.tpot_s for r in requests if r.tpot_s), 4),
         ttft_ms=round(1e3 * statistics.median(r.ttft_s for r in requests if r.ttft_s), 3),
     )
+
+
+def steady(requests: Sequence[RequestResult], concurrency: int) -> list[RequestResult]:
+    """Without the first wave, whose prefills delay nobody's decoding, and without the last, beside
+    which ever fewer are under way.
+    """
+    return sorted(requests, key=lambda request: request.start_s)[concurrency:-concurrency]
 
 
 def _config(cell: Cell, load: Load) -> RunConfig:
