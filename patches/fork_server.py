@@ -20,7 +20,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import wraps
 from multiprocessing import (
     connection,
@@ -75,36 +75,40 @@ def stand_by(modules: Iterable[str] = ()) -> None:
 
 
 def stand_by_before(owner: str, function: str, modules: Iterable[str] = ()) -> Action:
-    """For `after_import`: `stand_by` before each call of a function of a class of the module."""
+    """For `after_import`: `stand_by` before each call of a static method of the module."""
 
     def patch(module: ModuleType) -> None:
         require_attributes(module, (owner,))
-        _wrap(getattr(module, owner), function, lambda: stand_by(modules), _nothing)
+        owning_class = getattr(module, owner)
+        require_attributes(owning_class, (function,))
+        original = getattr(owning_class, function)
+
+        @wraps(original)
+        def call(*arguments: Any, **options: Any) -> Any:
+            stand_by(modules)
+            return original(*arguments, **options)
+
+        setattr(owning_class, function, staticmethod(call))
 
     return patch
 
 
 def stand_by_after(function: str) -> Action:
     """Likewise, after each call of a function of the module."""
-    return lambda module: _wrap(module, function, _nothing, stand_by)
 
+    def patch(module: ModuleType) -> None:
+        require_attributes(module, (function,))
+        original = getattr(module, function)
 
-def _nothing() -> None:
-    pass
+        @wraps(original)
+        def call(*arguments: Any, **options: Any) -> Any:
+            result = original(*arguments, **options)
+            stand_by()
+            return result
 
+        setattr(module, function, call)
 
-def _wrap(owner: Any, name: str, before: Callable[[], None], after: Callable[[], None]) -> None:
-    require_attributes(owner, (name,))
-    original = getattr(owner, name)
-
-    @wraps(original)
-    def call(*arguments: Any, **options: Any) -> Any:
-        before()
-        result = original(*arguments, **options)
-        after()
-        return result
-
-    setattr(owner, name, staticmethod(call) if isinstance(owner, type) else call)
+    return patch
 
 
 def _fork_instead(known: Mapping[str, str]) -> None:

@@ -9,10 +9,17 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from warpserve.patches.step_log import StepLog
+
 RECORDING = "WARPSERVE_RECORDING"
 """The folder that a process is to record into; unset where it is not."""
 
 _PRIVATE = ("admin_api_key", "api_key", "hf_token", "ssl_keyfile_password")
+
+
+def step_log(worker: str) -> StepLog:
+    """The recording's. ``worker``: its name."""
+    return StepLog.in_folder(_folder() / "steps", worker)
 
 
 def write_recording(
@@ -40,8 +47,12 @@ def write_recording(
         "kv_cache": {"blocks": blocks, "block_tokens": block_tokens},
         "config": {name: _fields(part) for name, part in config.items()},
     }
-    path = Path(os.environ[RECORDING]) / f"recording-{os.getpid()}.json"
+    path = _folder() / f"recording-{os.getpid()}.json"
     path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def _folder() -> Path:
+    return Path(os.environ[RECORDING])
 
 
 def _gpu(device: Any, nvml: Any) -> dict[str, Any]:

@@ -7,13 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.harness import CLIENTS
+from tests.harness import CLIENTS, eventually, process_state
 
 PROGRAM = CLIENTS / "spawning.py"
 
@@ -75,19 +74,8 @@ def test_the_fork_server_ends_with_its_process_and_not_before() -> None:
     pids = json.loads(program.stdout.readline())
     program.wait()
     try:
-        assert has_ended(pids["fork server"])
+        eventually(
+            lambda: process_state(pids["fork server"]) in (None, "Z"), "the fork server's end"
+        )
     finally:
         os.kill(pids["process"], signal.SIGKILL)
-
-
-def has_ended(pid: int) -> bool:
-    deadline_s = time.monotonic() + 30
-    while time.monotonic() < deadline_s:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            return True
-        if state == "Z":
-            return True
-        time.sleep(0.01)
-    return False

@@ -13,18 +13,15 @@ has passed it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from warpserve.patches.recording import RECORDING, write_recording
+from warpserve.patches.recording import step_log, write_recording
 from warpserve.patches.sglang.batches import loras_of, steps_of
 from warpserve.patches.sglang.deployment import name_of
 from warpserve.patches.sglang.padding import Padding
 from warpserve.patches.sglang.resolved import parallel_of, settings
-from warpserve.patches.step_log import StepLog
 from warpserve.patches.step_recorder import Described, StepRecorder
 from warpserve.patches.versions import require_attributes
 from warpserve.predictors.batch import Batch
@@ -68,8 +65,7 @@ class RecordedSteps:
         """``worker``: a TpModelWorker, whose graphs are made."""
         _write_recording(worker)
         self._padding = Padding(worker.model_runner)
-        log = StepLog.in_folder(Path(os.environ[RECORDING]) / "steps", name_of(worker))
-        self._recorder = StepRecorder(_as_described, log)
+        self._recorder = StepRecorder(_as_described, step_log(name_of(worker)))
 
     def record(self, batch: Any, launch: Callable[[], Any]) -> Any:
         """``batch``: a ScheduleBatch; ``launch``: its forward, whose result this returns."""

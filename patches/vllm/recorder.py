@@ -10,13 +10,10 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from warpserve.patches.recording import RECORDING, write_recording
-from warpserve.patches.step_log import StepLog
+from warpserve.patches.recording import step_log, write_recording
 from warpserve.patches.step_recorder import Describe, Described, StepRecorder
 from warpserve.patches.versions import require_attributes
 from warpserve.patches.vllm.deployment import name_of
@@ -41,7 +38,7 @@ def patch_worker(module: ModuleType) -> None:
         # Between a later stage's events lies its wait for the stage before.
         if module.get_pp_group().is_first_rank:
             _write_recording(self)
-            log = StepLog.in_folder(Path(os.environ[RECORDING]) / "steps", name_of(self))
+            log = step_log(name_of(self))
             self.step_recorder = StepRecorder(describing(self.model_runner), log)
         return warmed
 

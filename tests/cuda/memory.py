@@ -11,6 +11,7 @@ MIB = 1 << 20
 DEVICE = 1  # CU_MEM_LOCATION_TYPE_DEVICE
 cuda = ctypes.CDLL("libcuda.so.1")
 runtime = ctypes.CDLL("libcudart.so.13")
+api = ctypes.CDLL(None)
 u64 = ctypes.c_uint64
 
 
@@ -141,35 +142,24 @@ def write_to(handle_hex):
     call("cudaIpcCloseMemHandle", address, library=runtime)
 
 
-def in_forked_child():
-    """As on a real GPU, it can't go on with its parent's."""
+def in_forked_child(function):
+    """The code that a child ends with."""
     child = os.fork()
     if child == 0:
-        os._exit(runtime.cudaDeviceSynchronize())
+        os._exit(function())
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def with_memory():
+def begun_anew_with_memory():
     """A forked child asks to begin anew where its parent has memory."""
     address = out("cudaMalloc", u64(4096), kind=ctypes.c_void_p, library=runtime)
-    child = os.fork()
-    if child == 0:
-        os._exit(ctypes.CDLL(None).ws_gpu_begin_anew())
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    code = in_forked_child(api.ws_gpu_begin_anew)
     call("cudaFree", address, library=runtime)
     return code
 
 
 def begun_anew():
-    """A forked child that asks for it, of a parent without memory and of one with it."""
-
-    def code_of(child):
-        pid = os.fork()
-        if pid == 0:
-            os._exit(child())
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-    api = ctypes.CDLL(None)
+    """And where that has but asked."""
     out("cudaMemGetInfo", ctypes.byref(u64()), library=runtime)  # takes a context
 
     def allocate():
@@ -179,10 +169,8 @@ def begun_anew():
         left = out("cudaMemGetInfo", ctypes.byref(u64()), kind=u64, library=runtime).value
         return 0 if free - left == 8 << 20 else 99
 
-    def child():
-        return api.ws_gpu_begin_anew() or allocate()
-
-    return {"a parent without memory": code_of(child), "not forked": api.ws_gpu_begin_anew()}
+    code = in_forked_child(lambda: api.ws_gpu_begin_anew() or allocate())
+    return {"a parent without memory": code, "not forked": api.ws_gpu_begin_anew()}
 
 
 def main():
@@ -198,9 +186,10 @@ def main():
                 "pools": with_pools(),
                 "pointers": with_pointers(),
                 "ipc": with_ipc(),
-                "fork": in_forked_child(),
+                # As on a real GPU, it can't go on with its parent's.
+                "fork": in_forked_child(runtime.cudaDeviceSynchronize),
                 "anew": anew,
-                "anew with memory": with_memory(),
+                "anew with memory": begun_anew_with_memory(),
             }
         )
     )

@@ -20,10 +20,6 @@ from warpserve.predictors.replay import recorded_steps
 from warpserve.predictors.spec import parse
 
 PREDICTOR = "analytic:scale=1.2,host=1ms,request_host=7ms"
-SERVERS = {
-    "vllm": ("vllm", "serve", MODEL),
-    "sglang": ("python", "-m", "sglang.launch_server", "--model-path", MODEL),
-}
 
 
 def record(folder: Path, engine: Path, server: tuple[str, ...]) -> Path:
@@ -69,7 +65,7 @@ def record(folder: Path, engine: Path, server: tuple[str, ...]) -> Path:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run in which vLLM was recorded."""
-    return record(tmp_path_factory.mktemp("recorded"), vllm_bin(), SERVERS["vllm"])
+    return record(tmp_path_factory.mktemp("recorded"), vllm_bin(), ("vllm", "serve", MODEL))
 
 
 def check_steps(folder: Path, within_ns: int = 1_000) -> None:
@@ -92,7 +88,8 @@ def test_each_step_is_recorded_with_its_batch_and_duration(folder: Path) -> None
 
 
 def test_and_so_is_each_of_sglang(tmp_path: Path) -> None:
-    record(tmp_path, sglang_python().parent, SERVERS["sglang"])
+    server = ("python", "-m", "sglang.launch_server", "--model-path", MODEL)
+    record(tmp_path, sglang_python().parent, server)
     check_steps(tmp_path, within_ns=5_000)  # copies of inputs lie between its events
     (file,) = (tmp_path / "recording").glob("recording-*.json")
     said = json.loads(file.read_text())
