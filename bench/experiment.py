@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +15,11 @@ from warpserve.bench.engine import EngineEnded, EngineLaunch, RunningEngine
 from warpserve.bench.environment import describe_environment
 from warpserve.bench.host_cost import HostMeter
 from warpserve.bench.kv_cache import kv_tokens
+from warpserve.bench.metrics import (
+    drop_later_readings,
+    scraper_command,
+    wait_for_last_reading,
+)
 from warpserve.bench.models import model_named
 from warpserve.bench.predictions import PredictedSteps
 from warpserve.bench.report.page import write_report
@@ -24,9 +28,9 @@ from warpserve.bench.run_folder import RunError, RunFolder
 from warpserve.bench.summary import Serving, Summary, summarise
 from warpserve.bench.workload import Planned, plan, requests_of
 from warpserve.patches.vllm import held_outputs
+from warpserve.timekeeper.options import Clock
 from warpserve.timekeeper.state import SessionState
 
-_SCRAPER = Path(__file__).with_name("scrape.py")
 _LOOK_S = 0.25  # of host time, between looks at the processes and at the steps
 _CLIENT_LIMIT_S = 30.0  # of host time, for a client that has lost its server
 
@@ -61,6 +65,7 @@ def _collect(
     """Writes what was measured."""
     requests = _read_results(config, folder, as_stock=as_stock)
     results.write_requests(folder.requests, requests)
+    drop_later_readings(folder, requests)
     predicted_steps = PredictedSteps.read(folder.steps)
     summary = summarise(planned, requests, predicted_steps, ran.state, ran.serving)
     folder.summary.write_text(summary.model_dump_json(indent=2) + "\n")
@@ -97,10 +102,12 @@ def _run(
     held = {held_outputs.INTERVAL_NS: str(config.metrics_interval_ns)} if config.fast else {}
     with launch.started(folder.engine_log, folder.steps, held) as engine:
         ends = _Ends(engine, engine.spawn(client_command, folder.client_log), folder)
-        engine.spawn(_scraper(config, launch, folder), folder.path / "scraper.log")
+        engine.spawn(scraper_command(config, launch, folder), folder.path / "scraper.log")
         serving = _watch(engine, ends, folder)
         killed = engine.killed()
         if ends.has_server:
+            if config.clock is Clock.EXACT:
+                wait_for_last_reading(folder)
             engine.stop()
         state = engine.session.end()
     if state is None:
@@ -172,17 +179,6 @@ def _steps(folder: RunFolder) -> int:
 
 def _lines(file: Path) -> int:
     return file.read_bytes().count(b"\n")
-
-
-def _scraper(config: RunConfig, launch: EngineLaunch, folder: RunFolder) -> list[str]:
-    return [
-        sys.executable,
-        str(_SCRAPER),
-        f"{launch.url}/metrics",
-        str(folder.metrics),
-        str(config.metrics_interval_ns),
-        *(held_outputs.DISTORTED if config.fast else ()),
-    ]
 
 
 def _read_results(

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 import sys
 import time
 import urllib.error
 import urllib.request
 from typing import TextIO
 
-_OF_HOST = ("#", "process_", "python_", "sglang:process_")
+_OF_HOST = ("#", "process_", "python_", "sglang:process_", "sglang:scheduler_process_")
+_PID = re.compile(r'(?<=[{,])pid="\d+",|,pid="\d+"(?=})')
 
 
 def main(url: str, path: str, interval_ns: int, left_out: tuple[str, ...]) -> None:
@@ -45,7 +47,7 @@ def _sample(url: str, file: TextIO, left_out: tuple[str, ...]) -> None:
 def _parsed(text: str, left_out: tuple[str, ...]) -> dict[str, float]:
     """From the text exposition format, without buckets of histograms and creation times.
 
-    And without what the client library tells of the server's process: that is the host's.
+    And without what it tells of the server's processes, their ids too: that is the host's.
     """
     metrics = {}
     for line in text.splitlines():
@@ -53,7 +55,7 @@ def _parsed(text: str, left_out: tuple[str, ...]) -> dict[str, float]:
         if not name or line.startswith((*_OF_HOST, *left_out)):
             continue
         if "_bucket{" not in name and "_created" not in name:
-            metrics[name] = float(value)
+            metrics[_PID.sub("", name)] = float(value)
     return metrics
 
 

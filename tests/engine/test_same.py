@@ -12,6 +12,7 @@ import pytest
 from tests.engine.runs import Run, bench
 from tests.engine.sessions import ENGINE
 from tests.engine.sglang_served import SGLANG
+from warpserve.bench.report.timeline import read_samples
 from warpserve.bench.steps import index_of
 from warpserve.patches.engines import EngineRequirement
 
@@ -43,7 +44,23 @@ def results(run: Run) -> dict[str, str]:
         **{file.name: file.read_text() for file in files},
         folder.summary.name: json.dumps({key: summary[key] for key in summary if key != "host"}),
         folder.steps.name: "\n".join(map(json.dumps, steps)),
+        folder.metrics.name: counted(run),
     }
+
+
+def counted(run: Run) -> str:
+    """The engine's metrics over time. Which of several API servers takes a request is up to the
+    kernel, so each counts other steps as its own, and sums add up in another order.
+    """
+    readings = [
+        {
+            name: round(value, 9)
+            for name, value in sorted(reading["metrics"].items())
+            if not name.startswith("vllm:iteration_tokens_total")
+        }
+        for reading in read_samples(run.folder.metrics)
+    ]
+    return "\n".join(map(json.dumps, readings))
 
 
 @pytest.mark.parametrize(
