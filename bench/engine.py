@@ -122,8 +122,7 @@ class RunningEngine:
 
     def stop(self) -> None:
         """Asks it to end, and waits for a minute at most."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGTERM)
+        self.session.terminate(self.pid)
         self.session.wait_exited(_STOP_LIMIT_S)
 
 

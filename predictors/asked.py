@@ -22,6 +22,7 @@ def asked_deployment(
     ep: bool,
     weights: str | None,
     kv_cache: str,
+    expert_kernels: str | None = None,
 ) -> Deployment:
     """As the options of `warpserve predict` have it. Raises WarpserveError and PredictorError."""
     required = EngineRequirement.parse(engine)
@@ -34,6 +35,7 @@ def asked_deployment(
         pipeline_parallel=pp,
         data_parallel=dp,
         expert_parallel=ep,
+        expert_kernels=expert_kernels,
         weights=weights,
         kv_cache=kv_cache,
     )

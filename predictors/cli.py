@@ -47,6 +47,7 @@ def predict(
     dp: options.DataParallel = 1,
     ep: options.ExpertParallel = False,
     weights: options.Weights = None,
+    expert_kernels: options.ExpertKernels = None,
     kv_cache: options.KvCache = "bf16",
     sweep: Annotated[
         str | None,
@@ -72,7 +73,16 @@ def predict(
     """
     try:
         deployment = asked_deployment(
-            model, gpu, engine, tp=tp, pp=pp, dp=dp, ep=ep, weights=weights, kv_cache=kv_cache
+            model,
+            gpu,
+            engine,
+            tp=tp,
+            pp=pp,
+            dp=dp,
+            ep=ep,
+            weights=weights,
+            kv_cache=kv_cache,
+            expert_kernels=expert_kernels,
         )
         chosen = predictor_of(predictor, deployment)
         if strict:

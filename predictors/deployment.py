@@ -34,6 +34,9 @@ class Deployment:
     expert_dispatch: str | None = None
     """``deepep``: tokens are sent to the ranks of their experts alone, by all-to-all; None: all
     ranks of the experts see all tokens."""
+    expert_kernels: str | None = None
+    """``marlin``: what multiplies experts with weights of 4 bits; None: what the engine takes by
+    itself."""
     weights: str | None = None
     """How weights are stored (weights.FORMATS), or None: as ``config`` says."""
     kv_cache: str = "bf16"
@@ -47,6 +50,8 @@ class Deployment:
                 raise PredictorError(f"{name} is 1 or more, not {getattr(self, name)}")
         if self.expert_dispatch not in (None, "deepep"):
             raise PredictorError(f"no expert_dispatch {self.expert_dispatch!r}; there is deepep")
+        if self.expert_kernels not in (None, "marlin"):
+            raise PredictorError(f"no expert_kernels {self.expert_kernels!r}; there are marlin's")
         if not 0 <= self.pipeline_rank < self.pipeline_parallel:
             raise PredictorError(
                 f"pipeline_rank is below pipeline_parallel, not {self.pipeline_rank}"

@@ -13,6 +13,9 @@ Gpu = Annotated[str, typer.Option(help="such as h100-sxm (`warpserve gpus`)")]
 TensorParallel = Annotated[int, typer.Option(min=1, help="tensor parallel")]
 DataParallel = Annotated[int, typer.Option(min=1, help="replicas that share the experts")]
 ExpertParallel = Annotated[bool, typer.Option("--ep", help="experts whole on their ranks")]
+ExpertKernels = Annotated[
+    str | None, typer.Option(help="marlin: as with vLLM's --moe-backend [the engine's own choice]")
+]
 Weights = Annotated[
     str | None, typer.Option(help="how they are stored, if not as the model says: fp8, int4, …")
 ]

@@ -22,7 +22,7 @@ from warpserve.timekeeper.launcher import RunningSession
 from warpserve.timekeeper.options import SessionOptions
 
 LAYOUT = struct.Struct("<IIIIi32s160s")
-NO_MESSAGE_TYPES = [0, 12, 2**32 - 1]
+NO_MESSAGE_TYPES = [0, 13, 2**32 - 1]
 REPLIES = [
     MessageType.WELCOME,
     MessageType.REFUSED,

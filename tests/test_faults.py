@@ -14,6 +14,8 @@ import pytest
 
 from tests.harness import CLIENTS, RunningWarpserve, Warpserve, eventually, process_state
 from warpserve.timekeeper import native
+from warpserve.timekeeper.launcher import RunningSession
+from warpserve.timekeeper.options import OnStall, SessionOptions
 
 SECOND = 1_000_000_000
 DEADLOCK = """
@@ -184,6 +186,28 @@ def test_what_outlives_the_command_is_ended_and_adds_no_time(warpserve: Warpserv
     assert outcome.session.virtual_ns == 5_500_000_000
     assert outcome.session.ended_because == "its command has ended"
     assert "process(es) that were still running" in outcome.stderr
+
+
+def test_what_is_killed_once_the_launcher_ends_it_is_no_news(
+    runtime: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """An engine that is asked to end kills what it has started."""
+    kill_and_end = "trap 'kill -9 $child; wait; exit 3' TERM"
+    script = f"exec 3<&0; cat <&3 & child=$!; {kill_and_end}; echo ready; wait"
+    read, write = os.pipe()
+    with RunningSession(SessionOptions(on_stall=OnStall.WAIT)) as session:
+        stdout = os.open(runtime / "stdout", os.O_WRONLY | os.O_CREAT)
+        pid = session.spawn(["/bin/bash", "-c", script], stdio=(read, stdout, 2))
+        eventually(lambda: (runtime / "stdout").read_text() == "ready\n", "a trap that is set")
+        session.terminate(pid)
+        assert session.wait(pid) == 3
+        state = session.end()
+    for descriptor in (read, write, stdout):
+        os.close(descriptor)
+    assert state is not None
+    assert not state.killed
+    assert "was killed" not in capfd.readouterr().err
 
 
 # --- stalls -------------------------------------------------------------------------------------

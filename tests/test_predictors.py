@@ -716,6 +716,25 @@ def test_tokens_are_sent_to_the_ranks_of_their_experts() -> None:
         predictor_of("aiconfigurator", sent)
 
 
+@pytest.mark.parametrize("kind", ["aiconfigurator", "analytic"])
+def test_marlins_experts_take_longer_where_tensor_cores_are_the_limit(kind: str) -> None:
+    own = deployment("gpt-oss-120b", tensor_parallel=1, hardware=H100)
+    marlins = replace(own, expert_kernels="marlin")
+    few, many = decodes(4, 1_000), prefill(8_192)
+
+    def experts_ns(batch: Batch, of: Deployment) -> float:
+        rows = predictor_of(kind, of).explain(batch)
+        return sum(row.duration_ns for row in rows if row.name in ("moe", "experts"))
+
+    operations = 2 * 3 * 2_880 * 2_880 * 4 * 8_192 * 36
+    tflops = operations / experts_ns(many, marlins) / 1e3
+    assert tflops == pytest.approx(200, rel=0.05)
+    assert experts_ns(few, marlins) == pytest.approx(experts_ns(few, own), rel=0.03)
+    bf16 = deployment("qwen3-30b-a3b", tensor_parallel=1, hardware=H100)
+    asked = replace(bf16, expert_kernels="marlin")
+    assert experts_ns(many, asked) == experts_ns(many, bf16)
+
+
 @pytest.mark.parametrize(
     ("model", "changes", "named"),
     [
@@ -728,6 +747,7 @@ def test_tokens_are_sent_to_the_ranks_of_their_experts() -> None:
         ),
         ("llama-3.1-8b", {"kv_cache": "fp3"}, "kv_cache"),
         ("qwen3-30b-a3b", {"expert_dispatch": "pigeon"}, "expert_dispatch 'pigeon'"),
+        ("gpt-oss-120b", {"expert_kernels": "merlin"}, "expert_kernels 'merlin'"),
         ("llama-3.1-8b", {"weights": "fp3"}, "fp3"),
         ("llama-3.1-8b", {"pipeline_parallel": 64}, "32 layers"),
     ],

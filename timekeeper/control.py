@@ -33,6 +33,7 @@ class MessageType(enum.IntEnum):
     STATUS = 9
     STATUS_REPLY = 10
     END = 11
+    ENDING = 12
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,11 @@ class ControlConnection:
         with os.fdopen(reply.descriptors[0], "rb") as file:
             file.seek(0)
             return file.read().decode()
+
+    def tell_ending(self) -> None:
+        """From now on, the launcher ends members itself: their deaths are no news."""
+        self._send(MessageType.ENDING)
+        self._expect(MessageType.DONE)
 
     def end(self) -> None:
         """Asks the Timekeeper to end the session and all that it has started."""

@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -143,6 +144,14 @@ class RunningSession:
     def state(self) -> SessionState:
         """The session as it stands."""
         return SessionState.model_validate_json(self._control.status_json())
+
+    def terminate(self, pid: int) -> None:
+        """Asks the member `pid` to end, with all that it has started: no death is reported any
+        more, nor told as a kill by `state`.
+        """
+        self._control.tell_ending()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
 
     def end(self) -> SessionState | None:
         """Ends the members that still run and the Timekeeper.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
@@ -57,10 +58,18 @@ def deployment_of(config: Any, pipeline_rank: int) -> Deployment:
         # Replicas of a model without experts know nothing of each other.
         data_parallel=parallel.data_parallel_size if model.is_moe else 1,
         expert_parallel=parallel.enable_expert_parallel,
+        expert_kernels=_expert_kernels(config),
         weights=weights_of(model, description, _WEIGHTS),
         kv_cache=_KV_CACHE.get(kv_cache, kv_cache),
     )
     return _with_drafter(found, config.speculative_config)
+
+
+def _expert_kernels(config: Any) -> str | None:
+    """vLLM 0.19 is asked for Marlin's kernels by a variable, which 0.24 has no more."""
+    backend = getattr(getattr(config, "kernel_config", None), "moe_backend", "auto")
+    is_asked = getattr(sys.modules.get("vllm.envs"), "VLLM_MXFP4_USE_MARLIN", None)
+    return "marlin" if backend == "marlin" or is_asked else None
 
 
 def _with_drafter(target: Deployment, speculative: Any) -> Deployment:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from warpserve.cache import cache_folder
+from warpserve.predictors import marlin
 from warpserve.predictors.aiconfigurator.step_table import Limits, Operator, StepTable
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.hardware import Hardware
@@ -216,6 +217,7 @@ class _Model:
         ]
         rows = [self._evaluate(is_prefill, chosen, 1, 1, x=tokens) for tokens in _TOKENS]
         operators = [self._operator([row[i] for row in rows]) for i in range(len(rows[0]))]
+        operators = [self._with_marlin(operator) for operator in operators]
         return [operator for operator in operators if any(operator.duration_ns)]
 
     def logits(self) -> Operator:
@@ -240,6 +242,14 @@ class _Model:
         sources = sorted({source for _, _, source in rows})
         share = self._share_of(name)
         return Operator(name, "/".join(sources), [_ns(latency * share) for _, latency, _ in rows])
+
+    def _with_marlin(self, operator: Operator) -> Operator:
+        """``operator``: one of ``of_tokens``."""
+        more_ns = [round(marlin.more_ns(self._deployment, tokens)) for tokens in _TOKENS]
+        if operator.name != "moe" or not any(more_ns):
+            return operator
+        durations_ns = list(map(sum, zip(operator.duration_ns, more_ns, strict=True)))
+        return Operator(operator.name, f"{operator.source} and Marlin's rate", durations_ns)
 
     def _share_of(self, name: str) -> float:
         """Of an operator's time in the whole model, what the deployment's stage takes."""

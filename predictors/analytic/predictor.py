@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from warpserve.predictors.analytic.attention import AttentionLayer, Grouped, Latent, Work
 from warpserve.predictors.analytic.collectives import all_reduce_ns, all_to_all_ns, gather_ns
 from warpserve.predictors.analytic.roofline import ATTENTION, EXPERTS, Roofline
 from warpserve.predictors.composed import Composed
 from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.marlin import compute_efficiency
 from warpserve.predictors.mixed import Mixed, Prefill
 from warpserve.predictors.model_shape import Experts, GroupedAttention, ModelShape, model_shape
 from warpserve.predictors.predictor import OperatorTime, PredictorError, Provenance
@@ -41,6 +43,8 @@ class AnalyticCosts:
         self._layers = deployment.stage_layers(shape.layers)
         self._stage_share = self._layers / shape.layers
         self._attention = _attention_of(deployment, shape)
+        reached = compute_efficiency(deployment)
+        self._experts_efficiency = replace(EXPERTS, compute=reached) if reached else EXPERTS
         _check_divides("intermediate_size", shape.intermediate, deployment.tensor_parallel)
         if shape.experts is not None:
             _check_experts(shape.experts, deployment)
@@ -138,7 +142,7 @@ class AnalyticCosts:
         stored = self._weights.experts.bytes_per_weight
         rows = all_tokens * experts.per_token / ways
         return self._roofline.duration_ns(
-            EXPERTS,
+            self._experts_efficiency,
             operations=2 * rows * weights,
             moved_bytes=experts.count * is_hit * weights / ways * stored
             + rows * (2 * self._shape.hidden + 3 * experts.intermediate) * _ACTIVATION_BYTES,

@@ -134,8 +134,8 @@ void AdvanceLoop::handle(ProcessLeft& event) {
 
 void AdvanceLoop::handle(ProcessDied& event) {
   const auto name = names_.extract(event.pid);
-  // At the end of the session it is we who kill.
-  if (event.signal != 0 && !name.empty() && ended_because_.empty()) {
+  // At the end of the session it is we who kill, or the launcher.
+  if (event.signal != 0 && !name.empty() && !is_ending_ && ended_because_.empty()) {
     killed_.push_back({event.pid, name.mapped(), event.signal, virtual_now(memory_.clock())});
     if (!is_polite(event.signal)) report_death(killed_.back());
   }
@@ -150,6 +150,10 @@ void AdvanceLoop::handle(StateAsked& event) {
 
 void AdvanceLoop::handle(EndAsked& event) {
   begin_end(event.why);
+}
+
+void AdvanceLoop::handle(EndingTold&) {
+  is_ending_ = true;
 }
 
 void AdvanceLoop::handle(MembersEnded& event) {

@@ -46,6 +46,7 @@ class AdvanceLoop {
   void handle(ProcessDied& event);
   void handle(StateAsked& event);
   void handle(EndAsked& event);
+  void handle(EndingTold& event);
   void handle(MembersEnded& event);
 
   void turn();
@@ -95,6 +96,7 @@ class AdvanceLoop {
   std::uint64_t audits_ = 0;
   std::uint64_t audit_violations_ = 0;
   std::vector<std::string> first_violations_;
+  bool is_ending_ = false;  // by the launcher's word
   std::string ended_because_;
   std::optional<VirtualTime> ended_at_;  // what is reported: what follows is up to the host
   bool stalled_ = false;

@@ -321,6 +321,10 @@ void ControlServer::handle(Connection& connection, Packet packet) {
       return answer_status(connection);
     case ControlType::kEnd:
       return events_.push(EndAsked{"asked to end"});
+    case ControlType::kEnding:
+      if (!connection.is_launcher) return refuse(connection, "only a launcher ends members");
+      events_.push(EndingTold{});
+      return reply(connection, message_of(ControlType::kDone));
     case ControlType::kWelcome:
     case ControlType::kRefused:
     case ControlType::kDone:

@@ -43,13 +43,16 @@ struct EndAsked {
   std::string why;
 };
 
+// The launcher has begun to end members.
+struct EndingTold {};
+
 // All that the session had started has ended.
 struct MembersEnded {
   std::size_t count;
 };
 
 using Event = std::variant<ServerStarted, ProcessJoined, ProcessLeft, ProcessDied, StateAsked,
-                           EndAsked, MembersEnded>;
+                           EndAsked, EndingTold, MembersEnded>;
 
 class EventQueue {
  public:

@@ -157,6 +157,8 @@ enum class ControlType : std::uint32_t {
   kStatusReply = 10,
   // Ends the session: members are terminated, the folder is removed.
   kEnd = 11,
+  // The launcher ends members itself from now on: their deaths are told to nobody. Reply: kDone.
+  kEnding = 12,
 };
 
 struct ControlMessage {
