@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.benchmarks.predictors.engine_points import steady
+from tests.benchmarks.predictors.clients import steady
 from tests.benchmarks.predictors.errors import Errors
 from tests.benchmarks.predictors.profiles import _PROFILES, Profile
 from tests.benchmarks.predictors.real_runs import _RUNS, decode_steps

@@ -68,12 +68,18 @@ _ENGINE = """\
 ### Through the real engine: aiconfigurator
 
 The same points, each run: the real vLLM 0.24.0 on virtual GPUs, and a client that keeps as many
-requests under way, four times as many in all, with lengths spread by a fifth around those of the
-point (`python -m tests.benchmarks.predictors.engine_points`;
-[serving-points.csv](serving-points.csv) has what came out). The first wave and the last do not
-count: the points are of a steady load. Points of more than 1,024 output tokens are left out. The
-fit is made as above: with a closed loop, steps that all take longer change no batch, so that no
-point need be run again for it.
+requests under way (`python -m tests.benchmarks.predictors.engine_points`;
+[serving-points.csv](serving-points.csv) has what came out). Points of more than 1,024 output tokens
+are left out. The fit is made as above: with a closed loop, steps that all take longer change no
+batch, so that no point need be run again for it.
+
+InferenceX publishes how it measures
+([clients.py](../../tests/benchmarks/predictors/clients.py)), and Llama-3.1-70B was run in that way:
+ten times as many requests as are under way, all from the start, lengths from 0.8 of the point's to
+all of it, means over all of them, keys and values in fp8. Then TTFT, too, can be compared: the last
+table, with nothing fitted, and no time for a frontend. Who measured Qwen3 and how is not known:
+four times as many requests, lengths spread by a fifth around the point's, and the first wave and
+the last do not count. gpt-oss is still run in that way, too.
 """
 
 _WORSE = """\
@@ -90,12 +96,10 @@ Where it is worse, and why:
   of max(GPU, host) instead of their sum was tried for all cells, and is worse: a median of 7.1 %
   instead of 4.3 % after the fit, a worst of 29 % instead of 22 %.
 - gpt-oss: what is missing at 8,192 input tokens comes to 25 to 30 ms for each step with a prefill,
-  and at 1,024 to about 20, at any concurrency, while decodes alone are right within 7 %. Nothing in
-  the tables or the points says why.
-- Llama-3.1-70B in fp8 on one H200: 64 requests of 8,192 tokens and 1,024 more do not fit. TTFT was
-  39.8 s; 140.8 s come out of the engine, and 44.2 s with `--kv-cache-dtype fp8`. With 32 requests
-  it was 3.1 s; 33.1 s and 1.2 s come out. So keys and values were probably in fp8, which the points
-  do not say: the table takes them to be in bf16.
+  and at 1,024 to about 20, at any concurrency, while decodes alone are right within 7 %.
+  InferenceX's scripts for H100 and H200 ask for Marlin's kernels (VLLM_MXFP4_USE_MARLIN=1), the
+  tables have Triton's. [marlin.py](../../predictors/marlin.py) has what that takes more, 136 ms for
+  a prompt of 7,373 tokens on an H200; these points were run before it was there, without it.
 - Concurrencies of up to 8 can hardly tell scale from host, and know nothing of what grows with
   concurrency: the fit makes some cells worse at high concurrency than no fit.
 - The estimate is no engine: how prefills of several requests meet in a step is left out, and more

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from tests.benchmarks.predictors.engine_points import read_kept
+from tests.benchmarks.predictors.clients import client_of
+from tests.benchmarks.predictors.engine_points import Outcome, read_kept
+from tests.benchmarks.predictors.errors import HEADINGS, Errors
 from tests.benchmarks.predictors.serving_points import Cell, Point, points_by_cell, table
 from tests.benchmarks.predictors.steady_state import Load
 
@@ -14,6 +16,7 @@ def markdown() -> Iterator[str]:
     if not kept:
         yield "None has been run yet."
         return
+    outcomes = {(outcome.deployment, outcome.load): outcome for outcome in kept}
     tpot_ns = {(outcome.deployment, outcome.load): outcome.tpot_ms * 1e6 for outcome in kept}
 
     def pairs(cell: Cell, points: Sequence[Point]) -> Iterator[tuple[Load, float, float]]:
@@ -23,3 +26,20 @@ def markdown() -> Iterator[str]:
                 yield point.load, predicted_ns, point.tpot_ns
 
     yield from table(points_by_cell(), pairs)
+    yield ""
+    yield from _ttft(outcomes)
+
+
+def _ttft(outcomes: Mapping[tuple[str, Load], Outcome]) -> Iterator[str]:
+    """A line a cell of which it is known how it was measured."""
+    yield f"| TTFT of cell | {HEADINGS} |"
+    yield "|---|---|---|---|---|"
+    for cell, points in points_by_cell().items():
+        errors = [
+            found.ttft_ms * 1e6 / point.ttft_ns - 1
+            for point in points
+            if client_of(cell).counts_all
+            and (found := outcomes.get((cell.deployment, point.load))) is not None
+        ]
+        if errors:
+            yield f"| {cell.label()} | {Errors.of(errors).cells()} |"

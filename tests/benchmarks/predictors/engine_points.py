@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.benchmarks.page import RESULTS
+from tests.benchmarks.predictors.clients import client_of
 from tests.benchmarks.predictors.serving_points import Cell, points_by_cell
 from tests.benchmarks.predictors.steady_state import Load
 from warpserve.bench import clients, results
 from warpserve.bench.config import RunConfig
 from warpserve.bench.engine import EngineLaunch, RunningEngine
 from warpserve.bench.experiment import planned_of
-from warpserve.bench.results import RequestResult
 from warpserve.bench.run_folder import RunError, RunFolder
 from warpserve.errors import WarpserveError
 
@@ -30,9 +30,6 @@ KEPT = RESULTS / "serving-points.csv"
 ENGINE = "vllm==0.24.0"
 MOST_OUTPUT_TOKENS = 1024
 """Of a point that is run: others take eight times as long."""
-REQUESTS_A_PLACE = 4
-SPREAD = 0.2
-"""Of lengths around those of a point: alike, they would all come and go together."""
 _LIMIT_S = 1_800.0
 _START_LIMIT_S = 600.0
 
@@ -45,11 +42,11 @@ class Outcome(NamedTuple):
     output_tokens: int
     concurrency: int
     requests: int
-    """That count: `steady`."""
+    """That count."""
     tpot_ms: float
     """The mean over requests."""
     ttft_ms: float
-    """The median."""
+    """`Client.ttft_s`."""
 
     @property
     def load(self) -> Load:
@@ -104,9 +101,9 @@ def _outcome(
 ) -> Outcome:
     config = _config(cell, load)
     planned = planned_of(config)
-    client = clients.prepare_client(config, planned, launch, run, as_stock=False)
+    command = clients.prepare_client(config, planned, launch, run, as_stock=False)
     before = {file: file.stat().st_size for file in steps.iterdir()}
-    pid = engine.spawn(client, run.client_log)
+    pid = engine.spawn(command, run.client_log)
     exited = engine.wait(_START_LIMIT_S + _LIMIT_S)
     if exited is None or exited.pid != pid or exited.exit_code != 0:
         raise RunError(f"the client of {load} did not end well: see {run.client_log}")
@@ -114,7 +111,9 @@ def _outcome(
         with file.open("rb") as log:
             log.seek(before.get(file, 0))
             (run.steps / file.name).write_bytes(log.read())
-    requests = steady(results.read_fast_results(run.client_result, run.steps), load.concurrency)
+    measured = results.read_fast_results(run.client_result, run.steps)
+    client = client_of(cell)
+    requests = client.counted(measured, load)
     return Outcome(
         cell.deployment,
         load.input_tokens,
@@ -122,30 +121,23 @@ def _outcome(
         load.concurrency,
         len(requests),
         tpot_ms=round(1e3 * statistics.mean(r.tpot_s for r in requests if r.tpot_s), 4),
-        ttft_ms=round(1e3 * statistics.median(r.ttft_s for r in requests if r.ttft_s), 3),
+        ttft_ms=round(1e3 * client.ttft_s([r.ttft_s for r in requests if r.ttft_s]), 3),
     )
 
 
-def steady(requests: Sequence[RequestResult], concurrency: int) -> list[RequestResult]:
-    """Without the first wave, whose prefills delay nobody's decoding, and without the last, beside
-    which ever fewer are under way.
-    """
-    return sorted(requests, key=lambda request: request.start_s)[concurrency:-concurrency]
-
-
 def _config(cell: Cell, load: Load) -> RunConfig:
-    flags = ["--no-enable-prefix-caching"]
+    client = client_of(cell)
+    flags = ["--no-enable-prefix-caching", *client.engine_flags]
     flags += ["--enable-expert-parallel"] if cell.expert_parallel else []
     flags += ["--quantization", cell.weights] if cell.weights else []
-    lengths = f"input={load.input_tokens},output={load.output_tokens},range={SPREAD}"
     return RunConfig.of(
         engine=ENGINE,
         model=cell.model_name,
         gpu=cell.gpus,
         predictor="aiconfigurator",
-        workload=f"random:{lengths}",
+        workload=client.workload(load),
         arrival=f"closed:{load.concurrency}",
-        num_requests=REQUESTS_A_PLACE * load.concurrency,
+        num_requests=client.requests_a_place * load.concurrency,
         client="own",
         fast=True,
         engine_flags=tuple(flags),
