@@ -50,10 +50,11 @@ def drop_later_readings(folder: RunFolder, requests: Sequence[RequestResult]) ->
     ends_s = [one.start_s + one.latency_s for one in requests if one.latency_s is not None]
     if not ends_s or not folder.metrics.exists():
         return
+    last_end_ns = max(ends_s) * 1e9
     kept = []
     for line in folder.metrics.read_text().splitlines(keepends=True):
         kept.append(line)
-        if json.loads(line)["time_ns"] > max(ends_s) * 1e9:
+        if json.loads(line)["time_ns"] > last_end_ns:
             break
     folder.metrics.write_text("".join(kept))
 

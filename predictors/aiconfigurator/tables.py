@@ -245,8 +245,10 @@ class _Model:
 
     def _with_marlin(self, operator: Operator) -> Operator:
         """``operator``: one of ``of_tokens``."""
+        if operator.name != "moe":
+            return operator
         more_ns = [round(marlin.more_ns(self._deployment, tokens)) for tokens in _TOKENS]
-        if operator.name != "moe" or not any(more_ns):
+        if not any(more_ns):
             return operator
         durations_ns = list(map(sum, zip(operator.duration_ns, more_ns, strict=True)))
         return Operator(operator.name, f"{operator.source} and Marlin's rate", durations_ns)

@@ -17,13 +17,12 @@ def markdown() -> Iterator[str]:
         yield "None has been run yet."
         return
     outcomes = {(outcome.deployment, outcome.load): outcome for outcome in kept}
-    tpot_ns = {(outcome.deployment, outcome.load): outcome.tpot_ms * 1e6 for outcome in kept}
 
     def pairs(cell: Cell, points: Sequence[Point]) -> Iterator[tuple[Load, float, float]]:
         for point in points:
-            predicted_ns = tpot_ns.get((cell.deployment, point.load))
-            if predicted_ns is not None and not point.is_queueing:
-                yield point.load, predicted_ns, point.tpot_ns
+            found = outcomes.get((cell.deployment, point.load))
+            if found is not None and not point.is_queueing:
+                yield point.load, found.tpot_ms * 1e6, point.tpot_ns
 
     yield from table(points_by_cell(), pairs)
     yield ""
