@@ -58,6 +58,11 @@ def bench(
     ] = None,
     max_concurrency: Annotated[int | None, typer.Option(help="requests under way [any]")] = None,
     num_requests: Annotated[int | None, typer.Option(help="[200]")] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="of all requests [what the engine's own client asks]")
+    ] = None,
+    top_p: Annotated[float | None, typer.Option(help="likewise")] = None,
+    top_k: Annotated[int | None, typer.Option(help="likewise")] = None,
     client: Annotated[
         str | None, typer.Option(help="stock (the engine's own) or own [stock where it can]")
     ] = None,
@@ -104,6 +109,9 @@ def bench(
             rate_scale=rate_scale,
             max_concurrency=max_concurrency,
             num_requests=num_requests,
+            temperature=temperature,
+            top_p=top_p,
+            top_k=top_k,
             client=client,
             fast=fast,
             kv_tokens=None if kv_from is None else kv_tokens_of_file(kv_from),

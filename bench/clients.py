@@ -102,6 +102,7 @@ def _vllm_bench_serve(config: RunConfig, launch: EngineLaunch, folder: RunFolder
         "--disable-shuffle",
         "--num-prompts", str(config.num_requests),
         *_stock_arrivals(config),
+        *_stock_sampling(config),
         "--seed", str(config.seed),
         "--ignore-eos",
         "--request-id-prefix", REQUEST_PREFIX,
@@ -124,7 +125,8 @@ def _sglang_bench_serving(config: RunConfig, launch: EngineLaunch, folder: RunFo
     """
     with folder.prompts.open() as prompts, folder.dataset.open("w") as dataset:
         for index, line in enumerate(prompts):
-            dataset.write(json.dumps(_chat_of(index, json.loads(line))) + "\n")
+            chat = _chat_of(index, json.loads(line)) | config.sampling
+            dataset.write(json.dumps(chat) + "\n")
     return [
         str(launch.bin / "python"), "-m", "sglang.bench_serving",
         "--backend", "sglang-oai",
@@ -169,6 +171,14 @@ def _stock_arrivals(config: RunConfig) -> list[str]:
     return [*rate, "--burstiness", str(arrival.burstiness)]
 
 
+def _stock_sampling(config: RunConfig) -> list[str]:
+    return [
+        text
+        for name, value in config.sampling.items()
+        for text in (f"--{name.replace('_', '-')}", str(value))
+    ]
+
+
 def _own_client(
     config: RunConfig, launch: EngineLaunch, folder: RunFolder, *, as_stock: bool
 ) -> list[str]:
@@ -181,6 +191,7 @@ def _own_client(
         "--out", str(folder.client_result),
         *(["--steps", str(folder.steps)] if config.fast else []),
         *(["--as-stock"] if as_stock else []),
+        *(["--sampling", json.dumps(config.sampling)] if config.sampling else []),
         *_concurrency(config),
     ]  # fmt: skip
 

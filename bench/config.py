@@ -79,6 +79,11 @@ class RunConfig(EngineConfig):
     """How many times as fast recorded arrivals come."""
     max_concurrency: Annotated[int, Field(ge=1)] | None = None
     num_requests: Annotated[int, Field(ge=1)] = 200
+    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """What requests ask of sampling; None: what the engine's own client asks. Of vLLM's that is
+    nothing, so that the model's generation_config.json holds; of SGLang's, temperature 0."""
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=1)] | None = None
     client: Literal["stock", "own"] | None = None
     """Who sends; None: the engine's own client where it can."""
     fast: bool = False
@@ -101,6 +106,13 @@ class RunConfig(EngineConfig):
         return cls.of(
             **written | {name: value for name, value in said.items() if value is not None}
         )
+
+    @property
+    def sampling(self) -> dict[str, float]:
+        """What requests ask of sampling, as their fields."""
+        asked = {"temperature": self.temperature, "top_p": self.top_p, "top_k": self.top_k}
+        said = {name: value for name, value in asked.items() if value is not None}
+        return {"temperature": 0.0, **said} if self.engine_name == "sglang" else said
 
     @property
     def arrivals(self) -> Arrival:

@@ -49,6 +49,7 @@ def twin_of(real: Run, arrivals: Path, *, flags: Sequence[str] = (), **said: Any
         "workload": str(arrivals),
         "num_requests": len(requests),
         "kv_tokens": real.deployment.kv_tokens,
+        "temperature": real.workload.temperature,
         "engine_flags": (*engine_flags(real.deployment), *flags),
         **_load(real, notes),
     }

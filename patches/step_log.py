@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from warpserve.predictors.batch import Batch
+from warpserve.predictors.batch import Batch, Sampling
 from warpserve.predictors.predictor import Lookups, Prediction
 
 FOLDER = "WARPSERVE_STEP_LOG"
@@ -24,8 +24,9 @@ class StepLog:
     A line has ``start_ns``, ``end_ns`` (the members' CLOCK_MONOTONIC), ``duration_ns``,
     ``provenance``, ``padded_tokens``, and of each request its id in ``request_ids`` and
     [new tokens, cached tokens, is prefill] in ``requests``. ``loras`` is the number of adapters in
-    the batch, if any. Where it was extrapolated, ``outside`` says what of. ``lookups`` are the
-    predictor's hits and misses so far, if it looks anything up.
+    the batch, if any; ``sampling`` how tokens are chosen, if not greedily. Where it was
+    extrapolated, ``outside`` says what of. ``lookups`` are the predictor's hits and misses so far,
+    if it looks anything up.
     """
 
     def __init__(self, file: TextIO | None, lookups: Callable[[], Lookups] | None = None) -> None:
@@ -73,6 +74,8 @@ class StepLog:
         }
         if batch.loras:
             step["loras"] = batch.loras
+        if batch.sampling is not Sampling.GREEDY:
+            step["sampling"] = batch.sampling.name.lower()
         if prediction.outside is not None:
             step["outside"] = prediction.outside
         if self._lookups is not None and any(lookups := self._lookups()):

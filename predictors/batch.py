@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import NamedTuple
 
 
@@ -16,6 +17,34 @@ class RequestStep(NamedTuple):
     """Some new tokens are known beforehand: the prompt's, or outputs lost to preemption."""
 
 
+_SAMPLING_EPS = 1e-5
+"""vllm/sampling_params.py: a temperature below it is none."""
+
+
+class Sampling(IntEnum):
+    """How tokens are chosen, the dearer the larger: engines do for all requests of a step what the
+    dearest of them asks for.
+    """
+
+    GREEDY = 0
+    """The likeliest token (temperature 0)."""
+    RANDOM = 1
+    """One of all tokens."""
+    FILTERED = 2
+    """One of the likeliest k, or p, or those of min_p and more."""
+
+    @classmethod
+    def asked(
+        cls, temperature: float, *, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0
+    ) -> Sampling:
+        """By the parameters of a request, as both engines take them. ``top_k``: of all where it is
+        below 1.
+        """
+        if temperature < _SAMPLING_EPS:
+            return cls.GREEDY
+        return cls.FILTERED if top_k > 0 or top_p < 1 or min_p > 0 else cls.RANDOM
+
+
 class Batch(NamedTuple):
     """All requests of a step, in the engine's order."""
 
@@ -24,6 +53,7 @@ class Batch(NamedTuple):
     """Tokens that the GPU works on: with those that fill up a captured CUDA graph."""
     loras: int = 0
     """LoRA adapters that its requests use, each counted once."""
+    sampling: Sampling = Sampling.GREEDY
 
     @property
     def new_tokens(self) -> int:

@@ -14,7 +14,7 @@ from warpserve.console import console
 from warpserve.errors import WarpserveError
 from warpserve.predictors import options
 from warpserve.predictors.asked import asked_deployment
-from warpserve.predictors.batch import Batch
+from warpserve.predictors.batch import Batch, Sampling
 from warpserve.predictors.captured import padded_tokens
 from warpserve.predictors.groups import decodes, groups, prefills
 from warpserve.predictors.predictor import OperatorTime, Prediction, Predictor, PredictorError
@@ -38,6 +38,9 @@ def predict(
         str | None,
         typer.Option(help="the same in one: COUNTxNEW@CACHED,…, such as 32x1@1024,1x512@0"),
     ] = None,
+    sampling: Annotated[
+        str, typer.Option(help="greedy, random, or filtered (top-k, top-p)")
+    ] = "greedy",
     engine: Annotated[str, typer.Option(help="ENGINE==VERSION")] = "vllm==0.24.0",
     predictor: Annotated[
         str, typer.Option(help="aiconfigurator, analytic or constant:10ms")
@@ -94,7 +97,11 @@ def predict(
         if not requests:
             raise PredictorError("which batch? Say --decode 32x1024, --prefill 1x512 or --batch")
         tokens = sum(request.new_tokens for request in requests)
-        step = Batch(tuple(requests), padded_tokens(tokens) if padded is None else padded)
+        step = Batch(
+            tuple(requests),
+            padded_tokens(tokens) if padded is None else padded,
+            sampling=_sampling_named(sampling),
+        )
         prediction, rows = chosen.predict(step), chosen.explain(step)
     except (PredictorError, WarpserveError) as error:
         typer.echo(f"warpserve: {error}", err=True)
@@ -103,6 +110,13 @@ def predict(
         typer.echo(json.dumps(_document(step, prediction, rows), indent=2))
     else:
         console().print(_table(step, prediction, rows))
+
+
+def _sampling_named(name: str) -> Sampling:
+    if name.upper() not in Sampling.__members__:
+        choices = ", ".join(each.lower() for each in Sampling.__members__)
+        raise PredictorError(f"no sampling {name!r}; there are: {choices}")
+    return Sampling[name.upper()]
 
 
 def _sweep(sweep: Sweep, predictor: Predictor, plot: Path | None, *, as_json: bool) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Protocol
 
-from warpserve.predictors.batch import Batch
+from warpserve.predictors.batch import Batch, Sampling
 from warpserve.predictors.mixed import Mixed, Prefill
 from warpserve.predictors.predictor import (
     Lookups,
@@ -28,7 +28,7 @@ from warpserve.predictors.predictor import (
     PredictorError,
     Provenance,
 )
-from warpserve.predictors.sampling import Sampling
+from warpserve.predictors.sampling import SamplingCosts
 from warpserve.predictors.skewed import Skewed
 
 _CACHED_SIZES = 8192
@@ -63,7 +63,7 @@ class Composed:
     def __init__(
         self,
         costs: StepCosts,
-        sampling: Sampling | None = None,
+        sampling: SamplingCosts | None = None,
         skewed: Skewed | None = None,
         mixed: Mixed | None = None,
     ) -> None:
@@ -76,7 +76,9 @@ class Composed:
     def predict(self, batch: Batch) -> Prediction:
         prefills, contexts = _split(batch)
         costs = self._costs
-        duration_ns = self._fixed_ns(batch.padded_tokens, len(batch.requests), bool(prefills))
+        duration_ns = self._fixed_ns(
+            batch.padded_tokens, len(batch.requests), batch.sampling, bool(prefills)
+        )
         if prefills:
             duration_ns += _total_ns(costs.prefill_attention(prefills))
         if contexts:
@@ -107,7 +109,7 @@ class Composed:
         elif contexts:
             skew_ns = self._skew_ns(batch, contexts)
             rows += [OperatorTime("longest context", skew_ns, _ALONE)] if skew_ns else []
-        return rows + self._of_requests(len(batch.requests))
+        return rows + self._of_requests(len(batch.requests), batch.sampling)
 
     @property
     def lookups(self) -> Lookups:
@@ -115,9 +117,11 @@ class Composed:
         info = self._fixed_ns.cache_info()
         return Lookups(info.hits, info.misses)
 
-    def _compute_fixed_ns(self, tokens: int, requests: int, has_prefill: bool) -> float:
+    def _compute_fixed_ns(
+        self, tokens: int, requests: int, sampling: Sampling, has_prefill: bool
+    ) -> float:
         of_tokens = self._costs.tokens(tokens, has_prefill=has_prefill)
-        return _total_ns(of_tokens) + _total_ns(self._of_requests(requests))
+        return _total_ns(of_tokens) + _total_ns(self._of_requests(requests, sampling))
 
     def _beside_ns(
         self, prefills: Sequence[Prefill], contexts: Sequence[int], alone_ns: float
@@ -129,9 +133,9 @@ class Composed:
     def _skew_ns(self, batch: Batch, contexts: Sequence[int]) -> float:
         return 0.0 if self._skewed is None else self._skewed.extra_ns(batch, contexts)
 
-    def _of_requests(self, requests: int) -> list[OperatorTime]:
-        sampling = [] if self._sampling is None else self._sampling.rows(requests)
-        return self._costs.logits(requests) + sampling
+    def _of_requests(self, requests: int, sampling: Sampling) -> list[OperatorTime]:
+        chosen = [] if self._sampling is None else self._sampling.rows(requests, sampling)
+        return self._costs.logits(requests) + chosen
 
 
 def _split(batch: Batch) -> tuple[list[Prefill], list[int]]:

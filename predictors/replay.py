@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from warpserve.predictors.batch import Batch, RequestStep
+from warpserve.predictors.batch import Batch, RequestStep, Sampling
 from warpserve.predictors.predictor import (
     Lookups,
     OperatorTime,
@@ -130,7 +130,7 @@ def _medians(recorded: Sequence[tuple[Batch, Prediction]]) -> dict[_Key, Predict
 
 
 def _key(batch: Batch) -> _Key:
-    """The order of requests does not matter."""
+    """Neither the order of requests matters, nor how their tokens are chosen."""
     return batch.padded_tokens, tuple(sorted(batch.requests)), batch.loras
 
 
@@ -179,7 +179,12 @@ def _step(fields: dict[str, Any]) -> RecordedStep:
     duration_ns = _count(fields["duration_ns"])
     if duration_ns == 0:
         raise ValueError("duration_ns is 0")
-    batch = Batch(requests, _count(fields["padded_tokens"]), _count(fields.get("loras", 0)))
+    batch = Batch(
+        requests,
+        _count(fields["padded_tokens"]),
+        _count(fields.get("loras", 0)),
+        Sampling[fields.get("sampling", "greedy").upper()],
+    )
     provenance = Provenance(fields["provenance"])
     prediction = Prediction(duration_ns, provenance, fields.get("outside"))
     request_ids = frozenset(map(str, fields["request_ids"]))

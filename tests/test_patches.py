@@ -20,9 +20,10 @@ from warpserve.patches.speculation import Acceptance, AcceptanceError
 from warpserve.patches.step_log import StepLog
 from warpserve.patches.tokens import GIVEN_OUTPUT, TokenSource, fraction_of, seed_of
 from warpserve.patches.vllm.frontend import delay_requests
+from warpserve.patches.vllm.marlin import lay_out_one_expert
 from warpserve.patches.vllm.requests import Requests
 from warpserve.patches.vllm.support import require_supported
-from warpserve.predictors.batch import Batch, RequestStep
+from warpserve.predictors.batch import Batch, RequestStep, Sampling
 from warpserve.predictors.constant import Constant
 from warpserve.predictors.predictor import Lookups, Prediction, PredictorError, Provenance
 from warpserve.predictors.spec import duration_ns_of, read_spec
@@ -131,8 +132,10 @@ def scheduled(
 
 
 def sampling(**asked: Any) -> SimpleNamespace:
-    """SamplingParams."""
-    return SimpleNamespace(**{"extra_args": None, "allowed_token_ids": None} | asked)
+    """SamplingParams, greedy where nothing else is asked for."""
+    defaults: dict[str, Any] = {"extra_args": None, "allowed_token_ids": None}
+    defaults |= {"temperature": 0.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
+    return SimpleNamespace(**defaults | asked)
 
 
 def new_request(request_id: str, prompt: list[int], **more: Any) -> SimpleNamespace:
@@ -184,6 +187,70 @@ def test_batches_are_padded_by_their_adapters_where_the_engine_does(
     step = scheduled({"a": 2, "b": 2, "c": 2}, new=new)
     requests.update(step)
     assert requests.batch(step, Runner(manager)).padded_tokens == padded_tokens
+
+
+@pytest.mark.parametrize(
+    ("asked", "chosen"),
+    [
+        ({}, Sampling.GREEDY),
+        ({"temperature": 1e-6, "top_p": 0.9}, Sampling.GREEDY),
+        ({"temperature": 0.7}, Sampling.RANDOM),
+        ({"temperature": 0.7, "top_k": 20}, Sampling.FILTERED),
+        ({"temperature": 0.7, "top_p": 0.95}, Sampling.FILTERED),
+        ({"temperature": 0.7, "min_p": 0.1}, Sampling.FILTERED),
+    ],
+)
+def test_tokens_are_chosen_as_the_dearest_request_of_a_step_asks(
+    asked: dict[str, float], chosen: Sampling
+) -> None:
+    requests = Requests(VOCABULARY, NO_DRAFTS)
+    new = [
+        new_request("greedy", [1]),
+        new_request("asks", [1, 2], sampling_params=sampling(**asked)),
+    ]
+    both = scheduled({"greedy": 1, "asks": 2}, new=new)
+    requests.update(both)
+    assert requests.batch(both, Runner()).sampling is chosen
+    assert requests.batch(scheduled({"greedy": 1}), Runner()).sampling is Sampling.GREEDY
+
+
+def test_experts_are_laid_out_for_marlin_once() -> None:
+    """Of 128, one; what comes back has the size of all."""
+    module = ModuleType("marlin_utils_fp4")
+    laid_out = []
+
+    def lay_out(_layer: object, weights: Any, scales: Any, bias: Any) -> tuple[Any, ...]:
+        laid_out.append((weights.shape, scales.shape, bias))
+        return Sized(1, 2880 // 16, 5760 * 2), Sized(1, 90, 5760), bias
+
+    vars(module)["prepare_moe_mxfp4_layer_for_marlin"] = lay_out
+    lay_out_one_expert(module)
+    found = module.prepare_moe_mxfp4_layer_for_marlin(
+        object(), Sized(128, 5760, 1440), Sized(128, 5760, 90), None
+    )
+    assert laid_out == [((1, 5760, 1440), (1, 5760, 90), None)]
+    assert [each and each.shape for each in found] == [(128, 180, 11520), (128, 90, 5760), None]
+
+
+def test_a_vllm_without_marlin_s_layout_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="prepare_moe_mxfp4_layer_for_marlin"):
+        lay_out_one_expert(ModuleType("marlin_utils_fp4"))
+
+
+class Sized:
+    """A tensor's sizes."""
+
+    def __init__(self, *shape: int) -> None:
+        self.shape = shape
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> Sized:
+        return Sized(len(range(*rows.indices(len(self)))), *self.shape[1:])
+
+    def new_empty(self, shape: tuple[int, ...]) -> Sized:
+        return Sized(*shape)
 
 
 def test_a_prompt_in_two_chunks_gives_its_first_token_with_the_second() -> None:

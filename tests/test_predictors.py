@@ -27,7 +27,7 @@ from warpserve.patches.vllm import deployment as vllm_deployment
 from warpserve.predictors.adjusted import Adjusted
 from warpserve.predictors.analytic.attention import visible_pairs
 from warpserve.predictors.analytic.collectives import all_reduce_ns
-from warpserve.predictors.batch import Batch, RequestStep
+from warpserve.predictors.batch import Batch, RequestStep, Sampling
 from warpserve.predictors.captured import SIZES, padded_tokens
 from warpserve.predictors.composed import Composed
 from warpserve.predictors.constant import Constant
@@ -543,10 +543,13 @@ def test_more_work_takes_longer(name: str) -> None:
         assert durations[0] < durations[-1]
 
 
+def sampling_ns(count: int, sampling: Sampling = Sampling.GREEDY, **changes: Any) -> float:
+    batch = decodes(count, 100)._replace(sampling=sampling)
+    rows = predictor_of("analytic", deployment(**changes)).explain(batch)
+    return sum(row.duration_ns for row in rows if row.name == "sampling")
+
+
 def test_sampling_looks_at_each_logit() -> None:
-    def sampling_ns(count: int, **changes: Any) -> float:
-        rows = predictor_of("analytic", deployment(**changes)).explain(decodes(count, 100))
-        return sum(row.duration_ns for row in rows if row.name == "sampling")
 
     logits_bytes = 64 * 128_256 * (2 + 4 + 4)
     least_ns = logits_bytes / H100.memory_bandwidth_bytes_per_s * 1e9
@@ -554,6 +557,47 @@ def test_sampling_looks_at_each_logit() -> None:
     assert sampling_ns(64) == sampling_ns(64, tensor_parallel=8), "each rank has all logits"
     assert sampling_ns(64, pipeline_parallel=2, pipeline_rank=0) == 0
     assert sampling_ns(64, pipeline_parallel=2, pipeline_rank=1) == sampling_ns(64)
+
+
+@pytest.mark.parametrize(
+    ("engine", "version"),
+    [("vllm", "0.19.0"), ("vllm", "0.24.0"), ("vllm", "0.33.0"), ("sglang", "0.5.23")],
+)
+def test_what_is_drawn_costs_more_passes_and_a_filter_more_still(engine: str, version: str) -> None:
+    costs = [sampling_ns(64, each, engine=engine, engine_version=version) for each in Sampling]
+    assert costs == sorted(costs)
+    assert costs[0] < costs[-1] < 10 * costs[0]
+
+
+def test_vllm_once_sorted_the_logits() -> None:
+    """31 us for each of some rows of 151,936 logits, and more for each of many."""
+
+    def sorted_ns(count: int) -> float:
+        vllm = {"model": "qwen3-32b", "engine_version": "0.12.0"}
+        return sampling_ns(count, Sampling.FILTERED, **vllm) - sampling_ns(
+            count, Sampling.RANDOM, **vllm
+        )
+
+    assert sorted_ns(64) - sorted_ns(32) == pytest.approx(32 * 31_000, rel=0.02)
+    assert sorted_ns(128) > 1.3 * 2 * sorted_ns(64)
+    for version, sorting in (("0.16.0", True), ("0.17.0", False), ("0.24.0", False)):
+        few, many = (
+            sampling_ns(count, Sampling.FILTERED, engine_version=version) for count in (32, 64)
+        )
+        assert (many - few > 500_000) == sorting
+
+
+def test_a_step_takes_as_long_as_its_way_of_sampling() -> None:
+    predictor = predictor_of("analytic", deployment())
+    durations = [ns(predictor, decodes(64, 100)._replace(sampling=each)) for each in Sampling]
+    assert durations == sorted(durations)
+    more_ns = sampling_ns(64, Sampling.FILTERED) - sampling_ns(64)
+    assert durations[-1] - durations[0] == pytest.approx(more_ns, abs=2)
+
+
+def test_a_version_that_is_none_is_named() -> None:
+    with pytest.raises(PredictorError, match="engine_version 'main' is no version"):
+        predictor_of("analytic", deployment(engine_version="main"))
 
 
 def test_each_request_costs_what_it_costs() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from warpserve.patches.recording import RECORDING
 from warpserve.patches.vllm.progress import Progress
-from warpserve.predictors.batch import Batch, RequestStep
+from warpserve.predictors.batch import Batch, RequestStep, Sampling
 
 ENGINE = f"""
 import os, sys
@@ -96,7 +96,7 @@ def scheduled(
 
 
 def new_request(
-    name: str, prompt: int, computed: int = 0, lora: int | None = None
+    name: str, prompt: int, computed: int = 0, lora: int | None = None, sampling: Any = None
 ) -> SimpleNamespace:
     return SimpleNamespace(
         req_id=name,
@@ -104,6 +104,7 @@ def new_request(
         prompt_embeds=None,
         num_computed_tokens=computed,
         lora_request=None if lora is None else SimpleNamespace(lora_int_id=lora),
+        sampling_params=sampling,
     )
 
 
@@ -142,3 +143,7 @@ def test_batches_are_told_by_the_scheduler_alone() -> None:
     assert step(drafts) == Batch((RequestStep(3, 100, False), RequestStep(42, 0, True)), 51, 1)
     last = scheduled({"a": 1}, cached={"a": (103, 4)}, finished=("b",))
     assert step(last) == Batch((RequestStep(1, 103, False),), 10)
+    asks = SimpleNamespace(temperature=0.7, top_k=0, top_p=0.9, min_p=0.0)
+    draws = scheduled({"a": 1, "c": 5}, (new_request("c", 5, sampling=asks),), {"a": (104, 5)})
+    steps = (RequestStep(1, 104, False), RequestStep(5, 0, True))
+    assert step(draws) == Batch(steps, 10, sampling=Sampling.FILTERED)

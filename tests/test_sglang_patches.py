@@ -20,7 +20,7 @@ from warpserve.bench.kv_cache import kv_tokens
 from warpserve.bench.servers import server_command
 from warpserve.patches.instants import SettledQueue
 from warpserve.patches.sglang import arrivals
-from warpserve.patches.sglang.batches import loras_of, steps_of
+from warpserve.patches.sglang.batches import loras_of, sampling_of, steps_of
 from warpserve.patches.sglang.bookkeeping import order_accesses
 from warpserve.patches.sglang.idle import IdleSleeper
 from warpserve.patches.sglang.padding import Padded, Padding
@@ -29,6 +29,7 @@ from warpserve.patches.sglang.support import require_supported
 from warpserve.patches.sglang.verified import Verified
 from warpserve.patches.speculation import Acceptance
 from warpserve.patches.tokens import GIVEN_OUTPUT
+from warpserve.predictors.batch import Sampling
 
 VOCABULARY = 1_000
 
@@ -87,6 +88,28 @@ def test_chunks_beside_requests_that_decode() -> None:
 
 def test_an_idle_batch_is_empty() -> None:
     assert steps_of(batch("idle", [], [])) == ()
+
+
+@pytest.mark.parametrize(
+    ("flags", "sampling"),
+    [
+        ({"is_all_greedy": True, "need_top_k_sampling": True}, Sampling.GREEDY),
+        ({}, Sampling.RANDOM),
+        ({"need_top_k_sampling": True}, Sampling.FILTERED),
+        ({"need_top_p_sampling": True}, Sampling.FILTERED),
+        ({"need_min_p_sampling": True}, Sampling.FILTERED),
+    ],
+)
+def test_tokens_are_chosen_as_sglang_s_sampler_would(
+    flags: dict[str, bool], sampling: Sampling
+) -> None:
+    needs = {f"need_{name}_sampling": False for name in ("top_k", "top_p", "min_p")}
+    info = SimpleNamespace(**{"is_all_greedy": False} | needs | flags)
+    assert sampling_of(batch("decode", [], [], sampling_info=info)) is sampling
+
+
+def test_what_pools_samples_nothing() -> None:
+    assert sampling_of(batch("extend", [], [], sampling_info=None)) is Sampling.GREEDY
 
 
 def test_adapters_count_once() -> None:

@@ -14,6 +14,8 @@ from rich.table import Table
 from warpserve.bench.calibration import fitting, observations
 from warpserve.bench.calibration.fitting import Errors, Line, Split
 from warpserve.bench.calibration.observations import FirstToken
+from warpserve.bench.calibration.sampling import Sampled, sampling_of
+from warpserve.bench.models import model_named
 from warpserve.bench.real.formats import recording
 from warpserve.bench.real.read import merged, read_run
 from warpserve.bench.real.schema import Run
@@ -22,6 +24,7 @@ from warpserve.console import console
 from warpserve.errors import WarpserveError
 from warpserve.predictors import options
 from warpserve.predictors.asked import asked_deployment
+from warpserve.predictors.batch import Sampling
 from warpserve.predictors.calibration import Calibration
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.predictor import Predictor, PredictorError
@@ -65,7 +68,8 @@ def calibrate(
         )
         run = merged(read_run(files[0]), [read_run(file) for file in files[1:]])
         _check_layout(run, deployment)
-        found = _Calibrated(files, run, predictor_of(predictor, deployment), concurrency)
+        sampling = sampling_of(run, model_named(model).generation())
+        found = _Calibrated(files, run, predictor_of(predictor, deployment), sampling, concurrency)
     except (PredictorError, WarpserveError) as error:
         typer.echo(f"warpserve: {error}", err=True)
         raise typer.Exit(2) from None
@@ -91,18 +95,24 @@ class _Calibrated:
     """The numbers, and what they were found from."""
 
     def __init__(
-        self, files: list[Path], run: Run, predictor: Predictor, most_requests: int
+        self,
+        files: list[Path],
+        run: Run,
+        predictor: Predictor,
+        sampling: Sampling,
+        most_requests: int,
     ) -> None:
         """Raises PredictorError and RunError where the run does not have it."""
         self.source = str(files[0].absolute())
+        sampled = Sampled(predictor, sampling)
         first_tokens: list[FirstToken] = []
         if run.requests:
-            first_tokens = observations.of_first_tokens(run, predictor)
+            first_tokens = observations.of_first_tokens(run, sampled)
         recorded = next(filter(recording.recognises, files), None)
         if recorded is not None:
             found = observations.of_recording(recorded, predictor)
         else:
-            found = observations.of_tokens(run, predictor)
+            found = observations.of_tokens(run, sampled)
         self.split: Split = fitting.split(found, most_requests)
         self.most_requests = most_requests
         self.line: Line = fitting.fit_steps(self.split.known)

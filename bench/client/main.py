@@ -46,12 +46,21 @@ class Client:
     """Sends the requests of a file by their index."""
 
     def __init__(
-        self, requests: RequestFile, server: Server, engine: str, *, streams: bool
+        self,
+        requests: RequestFile,
+        server: Server,
+        engine: str,
+        sampling: dict[str, float],
+        *,
+        streams: bool,
     ) -> None:
-        """``engine``: vllm or sglang, whose own fields name requests and say their answers."""
+        """``engine``: vllm or sglang, whose own fields name requests and say their answers.
+        ``sampling``: further fields of each.
+        """
         self._requests = requests
         self._server = server
         self._is_sglang = engine == "sglang"
+        self._sampling = sampling
         self._streams = streams
         self._conversations = Conversations()
 
@@ -76,7 +85,7 @@ class Client:
         prompt = request.prompt
         if request.session is not None:
             prompt = self._conversations.prompt(request.session, prompt)
-        payload = self._server.payload(prompt, request.output_tokens)
+        payload = self._server.payload(prompt, request.output_tokens) | self._sampling
         if self._streams:
             payload |= {"stream": True, "stream_options": {"include_usage": True}}
         if request.session is not None:
@@ -109,7 +118,7 @@ async def _run(options: argparse.Namespace, requests: RequestFile, *, streams: b
     async with open_session(options.max_concurrency) as session:
         server = Server(session, options.url, options.model)
         await server.wait_until_healthy()
-        client = Client(requests, server, options.engine, streams=streams)
+        client = Client(requests, server, options.engine, options.sampling, streams=streams)
         sender = Sender(client.send, timings(requests.times), options.max_concurrency)
         answers = await sender.run()
     options.out.write_text(json.dumps(_result(answers)))
@@ -120,7 +129,7 @@ async def _run_as_stock(
 ) -> None:
     async with open_session(options.max_concurrency) as session:
         server = Server(session, options.url, options.model, loop.time)
-        client = Client(requests, server, options.engine, streams=False)
+        client = Client(requests, server, options.engine, options.sampling, streams=False)
         await server.wait_until_answered(client.payload(requests[0]))
         delays_s = [arrival_s for arrival_s, _, _ in requests.times if arrival_s is not None]
         limit = options.max_concurrency
@@ -151,6 +160,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--model", required=True, help="as the server knows it")
     parser.add_argument("--engine", choices=("vllm", "sglang"), default="vllm")
     parser.add_argument("--requests", type=Path, required=True, help="a run's prompts.jsonl")
+    parser.add_argument(
+        "--sampling", type=json.loads, default={}, help="fields of all requests, as JSON"
+    )
     parser.add_argument("--max-concurrency", type=int)
     parser.add_argument(
         "--steps", type=Path, help="the folder of the step log: ask without streaming"

@@ -100,6 +100,7 @@ def _of_workloads(ours: Workload, theirs: Workload) -> Iterator[Difference]:
             yield from _difference(
                 "burstiness", ours.burstiness, theirs.burstiness, None, "refused"
             )
+    yield from _difference("temperature", ours.temperature, theirs.temperature, None, "flagged")
     yield from _difference("is_streamed", ours.is_streamed, theirs.is_streamed, None, "flagged")
     if ours.times_from != theirs.times_from:
         yield _said("times count from", ours.times_from, theirs.times_from, "flagged")

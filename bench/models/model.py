@@ -28,6 +28,12 @@ class Model:
         config: dict[str, Any] = json.loads((self.folder / "config.json").read_text())
         return config
 
+    def generation(self) -> dict[str, Any]:
+        """Its ``generation_config.json``; empty where it has none."""
+        path = self.folder / "generation_config.json"
+        found: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+        return found
+
     def tokenizer(self) -> Tokenizer:
         """Raises UnknownModel where its folder has none."""
         path = self.folder / "tokenizer.json"

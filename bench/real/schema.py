@@ -92,6 +92,8 @@ class Workload(Part):
     """The shape of gamma-distributed intervals."""
     max_concurrency: Size | None = None
     seed: int | None = None
+    temperature: Annotated[float, Field(ge=0)] | None = None
+    """Of all requests."""
     cache: Literal["cold", "warm"] | None = None
     """Whether the prefix cache had these prompts before the first request."""
     is_streamed: bool | None = None

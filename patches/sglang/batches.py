@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from warpserve.predictors.batch import RequestStep
+from warpserve.predictors.batch import RequestStep, Sampling
 
 
 def steps_of(batch: Any) -> tuple[RequestStep, ...]:
@@ -28,3 +28,11 @@ def steps_of(batch: Any) -> tuple[RequestStep, ...]:
 def loras_of(batch: Any) -> int:
     """How many adapters the batch uses."""
     return len({request.lora_id for request in batch.reqs} - {None})
+
+
+def sampling_of(batch: Any) -> Sampling:
+    info = batch.sampling_info
+    if info is None or info.is_all_greedy:
+        return Sampling.GREEDY
+    is_filtered = info.need_top_k_sampling or info.need_top_p_sampling or info.need_min_p_sampling
+    return Sampling.FILTERED if is_filtered else Sampling.RANDOM

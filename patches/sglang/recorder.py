@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from warpserve.patches.recording import step_log, write_recording
-from warpserve.patches.sglang.batches import loras_of, steps_of
+from warpserve.patches.sglang.batches import loras_of, sampling_of, steps_of
 from warpserve.patches.sglang.deployment import name_of
 from warpserve.patches.sglang.padding import Padding
 from warpserve.patches.sglang.resolved import parallel_of, settings
@@ -74,7 +74,12 @@ class RecordedSteps:
             return launch()
         tokens = sum(request.new_tokens for request in requests)
         described = Described(
-            Batch(requests, self._padding.of(batch, tokens).tokens, loras_of(batch)),
+            Batch(
+                requests,
+                self._padding.of(batch, tokens).tokens,
+                loras_of(batch),
+                sampling_of(batch),
+            ),
             [request.rid for request in batch.reqs],
         )
         begin = self._recorder.begin()

@@ -6,6 +6,7 @@
 | ``EngineArgs.__post_init__`` | afterwards, keeps the name as asked for | metrics carry it |
 | ``Worker.load_model`` | afterwards, leaves the model uncompiled | no kernel runs |
 | ``has_compiled_submodule`` | as if it were compiled | pieces of it count as captured |
+| ``prepare_moe_mxfp4_layer_for_marlin`` | for one expert, not each | 128 times 36 layers of them |
 | ``profile_run``, ``profile_cudagraph_memory`` | take more memory | that of kernels and NCCL |
 | ``Worker.compile_or_warm_up_model`` | without its kernels and graphs | likewise |
 | ``_reshape_kv_cache_tensors`` | within the meta device, before 0.33 | only strides are asked |
@@ -61,6 +62,7 @@ from warpserve.patches.vllm.held_outputs import hold_outputs
 from warpserve.patches.vllm.kv_cache import reshape_without_memory
 from warpserve.patches.vllm.kv_offload import copy_without_touching
 from warpserve.patches.vllm.loading import load_configurations
+from warpserve.patches.vllm.marlin import lay_out_one_expert
 from warpserve.patches.vllm.shm_broadcast import block_at_once
 from warpserve.predictors.spec import SESSION_PREDICTOR
 
@@ -74,6 +76,7 @@ _COMMANDS_WITH_ENGINES = (
 _IMPORTED_BY_ENGINES = ("vllm.v1.engine.core", "vllm.v1.worker.gpu_worker")
 
 _OF_RANKS = "vllm.distributed.device_communicators"
+_MARLIN = "vllm.model_executor.layers.quantization.utils.marlin_utils_fp4"
 
 
 def install() -> None:
@@ -105,6 +108,7 @@ def _install_virtual() -> None:
         after_import(name, copy_without_touching)
     if SESSION_PREDICTOR in os.environ:
         after_import("vllm.engine.arg_utils", load_configurations)
+        after_import(_MARLIN, lay_out_one_expert)
         after_import("vllm.v1.engine.async_llm", delay_requests)
         after_import("vllm.v1.executor.abstract", choose_executor)
         after_import("vllm.distributed.parallel_state", say_same_node)

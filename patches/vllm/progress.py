@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from warpserve.patches.vllm.padding import padded_tokens
-from warpserve.predictors.batch import Batch, RequestStep
+from warpserve.patches.vllm.sampling import sampling_of
+from warpserve.predictors.batch import Batch, RequestStep, Sampling
 
 
 class Progress:
@@ -20,17 +21,19 @@ class Progress:
         self._tokens: dict[str, tuple[int, int]] = {}
         """Of each request those that are computed, and those that are known."""
         self._lora_ids: dict[str, int] = {}
+        self._samplings: dict[str, Sampling] = {}
 
     def update(self, scheduled: Any) -> None:
         """``scheduled``: a SchedulerOutput."""
         for request_id in scheduled.finished_req_ids:
-            for known in (self._prompt_tokens, self._tokens, self._lora_ids):
+            for known in (self._prompt_tokens, self._tokens, self._lora_ids, self._samplings):
                 known.pop(request_id, None)
         for new in scheduled.scheduled_new_reqs:
             prompt = new.prompt_token_ids if new.prompt_embeds is None else new.prompt_embeds
             known_tokens = len(getattr(new, "prefill_token_ids", None) or prompt)
             self._prompt_tokens[new.req_id] = len(prompt)
             self._tokens[new.req_id] = new.num_computed_tokens, known_tokens
+            self._samplings[new.req_id] = sampling_of(new.sampling_params)
             if new.lora_request is not None:
                 self._lora_ids[new.req_id] = new.lora_request.lora_int_id
         cached, prompts, tokens = scheduled.scheduled_cached_reqs, self._prompt_tokens, self._tokens
@@ -48,4 +51,5 @@ class Progress:
             requests.append(RequestStep(new, computed, computed + 1 < known))
         lora_ids = {self._lora_ids[name] for name in self._lora_ids.keys() & new_tokens.keys()}
         padded = padded_tokens(runner, new_tokens, len(lora_ids))
-        return Batch(tuple(requests), padded, len(lora_ids))
+        sampling = max(map(self._samplings.__getitem__, new_tokens), default=Sampling.GREEDY)
+        return Batch(tuple(requests), padded, len(lora_ids), sampling)

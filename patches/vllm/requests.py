@@ -11,7 +11,8 @@ from warpserve.patches.speculation import Acceptance
 from warpserve.patches.tokens import GIVEN_OUTPUT, TokenSource, given_token_ids, seed_of
 from warpserve.patches.vllm.grammar import allowed_tokens
 from warpserve.patches.vllm.padding import padded_tokens
-from warpserve.predictors.batch import Batch, RequestStep
+from warpserve.patches.vllm.sampling import sampling_of
+from warpserve.predictors.batch import Batch, RequestStep, Sampling
 
 _ADDED_TO_ID = re.compile("-[0-9a-f]{8}$")
 """By InputProcessor.assign_request_id."""
@@ -38,6 +39,7 @@ class Request:
     computed_tokens: int
     lora_id: int
     """0: the base model."""
+    sampling: Sampling
     pooling: Any
     """PoolingParams, for a model that answers with vectors; else None."""
 
@@ -73,14 +75,16 @@ class Requests:
     def batch(self, scheduled: Any, runner: Any) -> Batch:
         """The step that is scheduled, as predictors see it."""
         steps = []
+        lora_ids, samplings = {0}, {Sampling.GREEDY}
         for request_id, new_tokens in scheduled.num_scheduled_tokens.items():
             request = self._requests[request_id]
             is_prefill = request.computed_tokens + 1 < request.known_tokens
             steps.append(RequestStep(new_tokens, request.computed_tokens, is_prefill))
-        lora_ids = {self._requests[request_id].lora_id for request_id in steps_of(scheduled)}
-        loras = len(lora_ids - {0})
+            lora_ids.add(request.lora_id)
+            samplings.add(request.sampling)
+        loras = len(lora_ids) - 1
         padded = padded_tokens(runner, scheduled.num_scheduled_tokens, loras)
-        return Batch(tuple(steps), padded, loras)
+        return Batch(tuple(steps), padded, loras, max(samplings))
 
     def advance(self, scheduled: Any, grammar: Any) -> list[list[int]]:
         """The step has been computed: the new tokens of each request, in the batch's order.
@@ -160,6 +164,7 @@ def _request_of(new: Any) -> Request:
         known_tokens=len(known),
         computed_tokens=new.num_computed_tokens,
         lora_id=new.lora_request.lora_int_id if new.lora_request is not None else 0,
+        sampling=sampling_of(sampling),
         pooling=new.pooling_params,
     )
 

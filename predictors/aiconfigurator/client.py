@@ -13,7 +13,7 @@ from warpserve.predictors.composed import Composed
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.mixed import Mixed
 from warpserve.predictors.predictor import PredictorError
-from warpserve.predictors.sampling import Sampling
+from warpserve.predictors.sampling import SamplingCosts
 from warpserve.predictors.skewed import Skewed
 
 _PYTHON = "WARPSERVE_PYTHON"
@@ -31,7 +31,9 @@ def aiconfigurator(deployment: Deployment) -> Composed:
     table = StepTable.from_json(_table_text(replace(deployment, drafter=None)))
     for note in table.notes:
         logging.getLogger(__name__).warning("warpserve: aiconfigurator: %s", note)
-    return Composed(TableCosts(table), Sampling(deployment), Skewed(deployment), Mixed(deployment))
+    return Composed(
+        TableCosts(table), SamplingCosts(deployment), Skewed(deployment), Mixed(deployment)
+    )
 
 
 def _table_text(deployment: Deployment) -> str:

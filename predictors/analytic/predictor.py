@@ -14,7 +14,7 @@ from warpserve.predictors.marlin import compute_efficiency
 from warpserve.predictors.mixed import Mixed, Prefill
 from warpserve.predictors.model_shape import Experts, GroupedAttention, ModelShape, model_shape
 from warpserve.predictors.predictor import OperatorTime, PredictorError, Provenance
-from warpserve.predictors.sampling import Sampling
+from warpserve.predictors.sampling import SamplingCosts
 from warpserve.predictors.skewed import Skewed
 from warpserve.predictors.weights import weights_of
 
@@ -27,7 +27,7 @@ _ACTIVATION_BYTES = 2
 def analytic(deployment: Deployment) -> Composed:
     """Raises PredictorError for a model or a layout that is not understood, naming the field."""
     costs = AnalyticCosts(deployment, model_shape(deployment.config))
-    return Composed(costs, Sampling(deployment), Skewed(deployment), Mixed(deployment))
+    return Composed(costs, SamplingCosts(deployment), Skewed(deployment), Mixed(deployment))
 
 
 class AnalyticCosts:

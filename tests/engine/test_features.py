@@ -401,6 +401,15 @@ def test_sliding_window(warpserve: Warpserve, tmp_path: Path) -> None:
     assert served.kv_cache_tokens > 3 * held_tokens
 
 
+@feature("Experts in Marlin's kernels", "--moe-backend marlin")
+def test_marlin(warpserve: Warpserve, tmp_path: Path) -> None:
+    """The engine's log names the kernels, and it answers."""
+    served = _few_layers(
+        warpserve, tmp_path, "openai/gpt-oss-20b", "--moe-backend=marlin", layers=4
+    )
+    assert re.search(r"Using '?MARLIN'? Mxfp4", served.log, re.IGNORECASE)
+
+
 def _few_layers(
     warpserve: Warpserve, folder: Path, model: str, *flags: str, layers: int
 ) -> Answered:

@@ -30,6 +30,8 @@ _ASKED: dict[str, dict[str, Any]] = {
     },
     "end_ignored": {"vllm_xargs": {"warpserve_output_token_ids": f"700,{END_OF_TEXT},800"}},
     "beam_search": {"use_beam_search": True, "n": 2, "temperature": 0},
+    "greedy": {"temperature": 0, "top_p": 0.9},
+    "random": {"temperature": 1, "top_p": 1},
 }
 
 
@@ -64,6 +66,24 @@ def choices(served: Answered, name: str) -> list[dict[str, Any]]:
 
 def tokens(served: Answered, name: str) -> list[list[int]]:
     return [choice["token_ids"] for choice in choices(served, name)]
+
+
+def test_steps_tell_how_their_tokens_are_chosen(served: Answered) -> None:
+    """Llama-3.1's generation_config.json has a top_p for who asks for nothing."""
+    (steps,) = served.steps
+
+    def chosen(name: str) -> set[str]:
+        (answer,) = served.answers[list(_ASKED).index(name)]
+        request_id = json.loads(answer["text"])["id"]
+        return {
+            step.get("sampling", "greedy")
+            for step in steps
+            if any(each.startswith(request_id) for each in step["request_ids"])
+        }
+
+    assert chosen("again") == {"filtered"}
+    assert chosen("greedy") == {"greedy"}
+    assert chosen("random") == {"random"}
 
 
 def test_tokens_are_all_equally_likely(served: Answered) -> None:

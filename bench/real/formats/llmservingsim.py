@@ -29,6 +29,9 @@ from warpserve.bench.real.schema import Deployment, Request, Run, Sample, Worklo
 NAME = "llmservingsim"
 WHAT = "a folder with LLMServingSim's meta.json, requests.jsonl and timeseries.csv"
 
+_TEMPERATURE = 0.0
+"""Of all that its recorder sends: bench/core/runner.py of LLMServingSim."""
+
 _SAMPLES = ("t", "prompt_throughput", "gen_throughput", "running", "waiting", "kv_cache_pct")
 
 
@@ -110,6 +113,7 @@ def read(path: Path) -> list[Run]:
                 num_requests=meta.num_requests,
                 arrivals="trace",
                 seed=meta.engine_kwargs.unknown.get("seed"),
+                temperature=_TEMPERATURE,
                 times_from="queueing",
                 started_at=meta.started_at,
             ),

@@ -110,6 +110,7 @@ def _workload(config: RunConfig) -> Workload:
         burstiness=config.arrivals.burstiness if arrivals in ("poisson", "gamma") else None,
         max_concurrency=config.concurrency,
         seed=config.seed,
+        temperature=config.sampling.get("temperature"),
         is_streamed=not config.fast,
     )
 

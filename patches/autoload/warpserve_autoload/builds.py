@@ -28,7 +28,8 @@ def load() -> None:
 class VirtualModule:
     """A compiled module: its functions take their place in torch's current stream.
 
-    They return None. What they would write is left as it was.
+    They return None. What they would write is left as it was. ``init`` returns an object, with
+    functions of its own: FlashInfer's experts.
     """
 
     def __init__(self, name: str) -> None:
@@ -37,6 +38,8 @@ class VirtualModule:
     def __getattr__(self, function: str) -> Any:
         if function.startswith("__"):
             raise AttributeError(function)
+        if function == "init":
+            return lambda *_, **__: self
         name = f"{self._name}.{function}"
         return lambda *_, **__: launch_on_current_stream(name)
 

@@ -55,8 +55,11 @@ Points of vLLM 0.12 to 0.18 on H100 and H200 (tests/data/silicon): TPOT at a con
 The predictions of the first two tables are **not** runs of the engine: they are a steady-state
 estimate from steps alone
 ([steady_state.py](../../tests/benchmarks/predictors/steady_state.py)), with neither queueing nor
-the frontend. The third is of runs. Keys and values are taken to be stored in bf16, engines to have
-their default budget of 8,192 tokens; the points do not say. The tables are of vLLM 0.24.
+the frontend. The third is of runs. Engines are taken to have their default budget of 8,192 tokens.
+The tables are of vLLM 0.24; gpt-oss is predicted with Marlin's experts, Llama-3.1-70B with keys and
+values in fp8, as InferenceX runs them, and Qwen3 with tokens that are sampled as its own
+`generation_config.json` has it (the 20 likeliest of 95 % probability), by the kernels of the points'
+version: [sampling.py](../../predictors/sampling.py).
 
 Then two numbers a cell, scale and host, are fitted to the points with a concurrency of up to 8
 (least squares, with a scale near 1 preferred), and the error is that of all others. Left out:
@@ -74,37 +77,40 @@ are left out. The fit is made as above: with a closed loop, steps that all take 
 batch, so that no point need be run again for it.
 
 InferenceX publishes how it measures
-([clients.py](../../tests/benchmarks/predictors/clients.py)), and Llama-3.1-70B was run in that way:
-ten times as many requests as are under way, all from the start, lengths from 0.8 of the point's to
-all of it, means over all of them, keys and values in fp8. Then TTFT, too, can be compared: the last
-table, with nothing fitted, and no time for a frontend. Who measured Qwen3 and how is not known:
-four times as many requests, lengths spread by a fifth around the point's, and the first wave and
-the last do not count. gpt-oss is still run in that way, too.
+([clients.py](../../tests/benchmarks/predictors/clients.py)), and Llama-3.1-70B and gpt-oss were run
+in that way: ten times as many requests as are under way, all from the start, lengths from 0.8 of
+the point's to all of it, means over all of them. Then TTFT, too, can be compared: the last table,
+with nothing fitted, and no time for a frontend. Who measured Qwen3 and how is not known: four times
+as many requests, lengths spread by a fifth around the point's, and the first wave and the last do
+not count. All were run with greedy sampling; what that of the points takes more of each step is
+added afterwards.
 """
 
 _WORSE = """\
 Bars: a median below 8 % before a fit, and after it a median below 3 % and a worst below 10 %.
 Where it is worse, and why:
 
-- vLLM 0.12 (the Qwen3 cells) took longer than the tables of 0.24 say. With Qwen3-32B the missing
-  time grows with concurrency, by 0.04 ms a request, and is the same on two GPUs and on four, which
-  no part of the model's forward is. Sampling is so, and is in no table. That model's own
-  `generation_config.json` asks for the 20 likeliest of 95 % probability, for which vLLM sorts
-  151,936 logits of each request; gpt-oss's, whose points do not show it, asks for neither. What the
-  points' client asked for is not known: this stays a guess, and nothing is added for it.
+- vLLM 0.12 (the Qwen3 cells) took longer than the tables of 0.24 say. With Qwen3-32B most of that
+  grows with the requests in a step, and is the same on two GPUs and on four, which no part of the
+  model's forward is. Sampling is so: for the model's own `generation_config.json` that version sorts
+  151,936 logits of each request. How long the sort takes, 31 us a request and 42 from 128 on, was
+  **found in these points** (one number from 16 to 64 requests, one at 128): for Qwen3-32B this is no
+  independent test of it. What is left is 1.2 ms a step on four GPUs at any concurrency: the host's,
+  as 0.12 does not schedule ahead. vLLM 0.21 and later sort nothing.
 - Qwen3-235B (vLLM 0.12) takes 51 to 59 ms whatever the load, 10 to 20 more than its kernels. A step
   of max(GPU, host) instead of their sum was tried for all cells, and is worse: a median of 7.1 %
   instead of 4.3 % after the fit, a worst of 29 % instead of 22 %.
-- gpt-oss: what is missing at 8,192 input tokens comes to 25 to 30 ms for each step with a prefill,
-  and at 1,024 to about 20, at any concurrency, while decodes alone are right within 7 %.
-  InferenceX's scripts for H100 and H200 ask for Marlin's kernels (VLLM_MXFP4_USE_MARLIN=1), the
-  tables have Triton's. [marlin.py](../../predictors/marlin.py) has what that takes more, 136 ms for
-  a prompt of 7,373 tokens on an H200; these points were run before it was there, without it.
+- gpt-oss: InferenceX's scripts for H100 and H200 ask for Marlin's kernels
+  (VLLM_MXFP4_USE_MARLIN=1), the tables have Triton's, which [marlin.py](../../predictors/marlin.py)
+  makes up for. TPOT now comes out 5 % too long: with few tokens Marlin's kernels may be the faster.
+- Llama-3.1-70B on a single H200: prompts of 7,373 tokens take 18 % longer than the tables say, and
+  only there; on eight GPUs they are right within 5 %. Kernels that are timed one by one do not heat
+  a GPU as a minute of prefills does; whether its clock went down is not known.
 - Concurrencies of up to 8 can hardly tell scale from host, and know nothing of what grows with
   concurrency: the fit makes some cells worse at high concurrency than no fit.
 - The estimate is no engine: how prefills of several requests meet in a step is left out, and more
   so the higher the concurrency. It does not know the size of the KV cache: 64 requests of 4,096
-  tokens and 1,024 more, the worst point of two GPUs with Qwen3-32B, are about what fits.
+  tokens and 1,024 more, the worst point of two GPUs with Qwen3-32B, do not quite fit.
 - The single point of Qwen3-32B in fp8 has a TPOT at a concurrency of 48 that is shorter than that
   at 8 in bf16 elsewhere; it may not mean what it says.
 - The analytic predictor takes kernels of experts to be equally good in all formats and at all
@@ -120,9 +126,8 @@ Points of SGLang 0.5.1 with Qwen3-32B on H100s (tests/data/silicon), beside anot
 as many as the concurrency says, are prefilled in steps of their own, decode together, and go. That
 this is how they were measured is inferred: the mean TTFT of such waves is the points' TTFT, within
 what the table says, with nothing fitted, at any concurrency; arrivals one by one would give a
-fraction of it. What takes a millisecond and more beside the forward pass, and grows with the
-number of requests, is probably sampling: that model's `generation_config.json` asks for the
-likeliest 20. The tables are of SGLang 0.5.14. No point has a concurrency of up to 8, so scale and
+fraction of it. Tokens are sampled as the model's `generation_config.json` has it, by FlashInfer;
+more than a millisecond a step, which grows with the number of requests, stays unexplained. The tables are of SGLang 0.5.14. No point has a concurrency of up to 8, so scale and
 host are fitted to all points of a cell, and the error *then* is that of each point by a fit to all
 others. The bar is a median below 5 %. The engine itself was not run for them.
 """

@@ -37,19 +37,29 @@ class Client(NamedTuple):
 
 UNKNOWN = Client(requests_a_place=4, lengths=1.0, spread=0.2, counts_all=False)
 # Lengths are uniform from 0.8 of a point's to all of it, and figures are means: README.md of
-# github.com/SemiAnalysisAI/InferenceX (there InferenceMAX) of August 2025. That keys and values
-# were in fp8 follows from TTFTs of requests that queue for them; the quantised weights say so, too.
-INFERENCEX = Client(
-    requests_a_place=10,
-    lengths=0.9,
-    spread=0.111,
-    counts_all=True,
-    engine_flags=("--kv-cache-dtype", "fp8"),
-)
+# github.com/SemiAnalysisAI/InferenceX (there InferenceMAX) of August 2025.
+INFERENCEX = Client(requests_a_place=10, lengths=0.9, spread=0.111, counts_all=True)
+_OF_MODELS = {
+    # That keys and values were in fp8 follows from TTFTs of requests that queue for them; the
+    # quantised weights say so, too.
+    "llama-3.1-70b": INFERENCEX._replace(engine_flags=("--kv-cache-dtype", "fp8")),
+    # VLLM_MXFP4_USE_MARLIN=1 of their scripts for H100 and H200.
+    "gpt-oss-120b": INFERENCEX._replace(
+        engine_flags=("--moe-backend", "marlin", "--max-cudagraph-capture-size", "2048")
+    ),
+}
+
+
+# As much memory for keys and values as vLLM 0.12 has: it takes 0.9 of a GPU's where 0.24 takes
+# 0.92, leaves none for CUDA graphs (0.24: 0.8 GiB), and 3 GiB for the sorted logits of 1,024
+# requests (docs/results/kv-capacity.md). On H200s no point comes near the end of it.
+_OF_VERSIONS = {("0.12.0", "h100_sxm"): ("--gpu-memory-utilization", "0.873")}
 
 
 def client_of(cell: Cell) -> Client:
-    return INFERENCEX if cell.model_name == "llama-3.1-70b" else UNKNOWN
+    client = _OF_MODELS.get(cell.model_name, UNKNOWN)
+    of_version = _OF_VERSIONS.get((cell.engine_version, cell.system), ())
+    return client._replace(engine_flags=(*client.engine_flags, *of_version))
 
 
 def steady(requests: Sequence[RequestResult], concurrency: int) -> list[RequestResult]:

@@ -138,6 +138,7 @@ def _config(cell: Cell, load: Load) -> RunConfig:
         workload=client.workload(load),
         arrival=f"closed:{load.concurrency}",
         num_requests=client.requests_a_place * load.concurrency,
+        temperature=0.0,  # engine_errors adds what other sampling takes
         client="own",
         fast=True,
         engine_flags=tuple(flags),

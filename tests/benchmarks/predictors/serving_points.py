@@ -14,6 +14,7 @@ from tests.benchmarks.predictors.errors import HEADINGS, Errors
 from tests.benchmarks.predictors.steady_state import Load, tpot_ns
 from warpserve.bench.calibration.fitting import fit_line
 from warpserve.bench.models import model_named
+from warpserve.predictors.batch import Sampling
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.spec import predictor_of
@@ -47,6 +48,14 @@ class Cell(NamedTuple):
     def model_name(self) -> str:
         """Of a model that comes with warpserve."""
         return _MODELS[self.model]
+
+    @property
+    def sampling(self) -> Sampling:
+        """InferenceX asks for temperature 0. Whoever measured Qwen3 asked for nothing, it seems:
+        its generation_config.json has a top-k and a top-p, and what steps of vLLM 0.12 take longer
+        than their kernels grows with the requests in them, and with nothing else.
+        """
+        return Sampling.FILTERED if self.model.startswith("Qwen/") else Sampling.GREEDY
 
     @property
     def gpus(self) -> str:
@@ -171,18 +180,21 @@ def _pairs(kind: str, cell: Cell, points: Sequence[Point]) -> Iterator[tuple[Loa
     predictor = predictor_of(kind, deployment_of(cell))
     for point in points:
         if not point.is_queueing:
-            predicted_ns = tpot_ns(predictor, point.load)
+            predicted_ns = tpot_ns(predictor, point.load, cell.sampling)
             assert math.isfinite(predicted_ns)
             yield point.load, predicted_ns, point.tpot_ns
 
 
 def deployment_of(cell: Cell) -> Deployment:
+    """As clients.py says that it was served."""
     return Deployment(
         config=model_named(cell.model_name).config(),
         hardware=hardware_of(cell.gpus),
         engine=cell.engine,
-        engine_version=_VERSIONS_OF_TABLES[cell.engine],
+        engine_version=cell.engine_version or _VERSIONS_OF_TABLES[cell.engine],
         tensor_parallel=cell.ranks,
         expert_parallel=cell.expert_parallel,
+        expert_kernels="marlin" if cell.model_name == "gpt-oss-120b" else None,
         weights=cell.weights,
+        kv_cache="fp8" if cell.model_name == "llama-3.1-70b" else "bf16",
     )

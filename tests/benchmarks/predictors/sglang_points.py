@@ -22,7 +22,7 @@ def markdown(kind: str) -> Iterator[str]:
 
 def _row(kind: str, cell: Cell, points: Sequence[Point]) -> str:
     predictor = predictor_of(kind, deployment_of(cell))
-    waves = [wave(predictor, point.load) for point in points]
+    waves = [wave(predictor, point.load, cell.sampling) for point in points]
     pairs = [(one.tpot_ns, point.tpot_ns) for one, point in zip(waves, points, strict=True)]
     ttft = [one.ttft_ns / point.ttft_ns - 1 for one, point in zip(waves, points, strict=True)]
     fitted = fit_line(pairs)

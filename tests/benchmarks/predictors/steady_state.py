@@ -13,7 +13,7 @@ import math
 import statistics
 from typing import NamedTuple
 
-from warpserve.predictors.batch import Batch, RequestStep
+from warpserve.predictors.batch import Batch, RequestStep, Sampling
 from warpserve.predictors.captured import padded_tokens
 from warpserve.predictors.predictor import Predictor
 
@@ -30,15 +30,15 @@ class Load(NamedTuple):
     output_tokens: int
 
 
-def tpot_ns(predictor: Predictor, load: Load) -> float:
+def tpot_ns(predictor: Predictor, load: Load, sampling: Sampling = Sampling.GREEDY) -> float:
     contexts = _contexts(load, load.concurrency)
     decodes = [RequestStep(1, context, is_prefill=False) for context in contexts]
     chunks = _chunks(load.input_tokens, _TOKEN_BUDGET - load.concurrency + 1)
-    mixed_ns = [_step_ns(predictor, [*decodes[1:], chunk]) for chunk in chunks]
+    mixed_ns = [_step_ns(predictor, [*decodes[1:], chunk], sampling) for chunk in chunks]
     steps = load.output_tokens - 1
     mixed_steps = min((load.concurrency - 1) * len(chunks), steps)
     mean_mixed_ns = sum(mixed_ns) / len(mixed_ns)
-    pure_ns = _step_ns(predictor, decodes)
+    pure_ns = _step_ns(predictor, decodes, sampling)
     return (mixed_steps * mean_mixed_ns + (steps - mixed_steps) * pure_ns) / steps
 
 
@@ -49,7 +49,7 @@ class Wave(NamedTuple):
     tpot_ns: float
 
 
-def wave(predictor: Predictor, load: Load) -> Wave:
+def wave(predictor: Predictor, load: Load, sampling: Sampling = Sampling.GREEDY) -> Wave:
     """The same of requests that all come together, and go together, in an engine that has prefills
     in steps of their own: SGLang.
 
@@ -61,9 +61,11 @@ def wave(predictor: Predictor, load: Load) -> Wave:
     together = min(_TOKEN_BUDGET // load.input_tokens, load.concurrency)
     prefills = math.ceil(load.concurrency / together)
     prompt = RequestStep(load.input_tokens, 0, is_prefill=True)
-    prefill_ns = _step_ns(predictor, [prompt] * together)
+    prefill_ns = _step_ns(predictor, [prompt] * together, sampling)
     decode_ns = statistics.mean(
-        _step_ns(predictor, [RequestStep(1, context, is_prefill=False)] * load.concurrency)
+        _step_ns(
+            predictor, [RequestStep(1, context, is_prefill=False)] * load.concurrency, sampling
+        )
         for context in _contexts(load, _LOOKS_AT_A_WAVE)
     )
     awaited_ns = (prefills - 1) / 2 * prefill_ns
@@ -88,6 +90,7 @@ def _chunks(prompt_tokens: int, budget: int) -> list[RequestStep]:
     ]
 
 
-def _step_ns(predictor: Predictor, requests: list[RequestStep]) -> int:
+def _step_ns(predictor: Predictor, requests: list[RequestStep], sampling: Sampling) -> int:
     tokens = sum(request.new_tokens for request in requests)
-    return predictor.predict(Batch(tuple(requests), padded_tokens(tokens))).duration_ns
+    batch = Batch(tuple(requests), padded_tokens(tokens), sampling=sampling)
+    return predictor.predict(batch).duration_ns
