@@ -415,7 +415,8 @@ def test_a_trace_has_steps_and_requests_from_the_first_request_on(tmp_path: Path
     assert begins[0]["name"] == "request 0"
 
 
-def stock_command(**said: Any) -> list[str]:
+def stock_command(run: Path | None = None, **said: Any) -> list[str]:
+    """``run``: the folder, if it is looked at."""
     config = RunConfig.read(None, **(RUN | {"num_requests": 20} | said))
     planned = planned_of(config)
     assert clients.sends_as_stock(config, planned)
@@ -423,7 +424,7 @@ def stock_command(**said: Any) -> list[str]:
         bin=Path("bin"), port=1, url="http://127.0.0.1:1", model=model_named("llama-3.1-8b")
     )
     with tempfile.TemporaryDirectory() as path:
-        folder = RunFolder.create(Path(path) / "run")
+        folder = RunFolder.create(run or Path(path) / "run")
         return clients.prepare_client(config, planned, launch, folder, as_stock=True)
 
 
@@ -452,6 +453,33 @@ def test_the_stock_client_is_told_the_arrivals(said: dict[str, Any], options: st
     for part in options.split(" … "):
         assert f" {part} " in f"{said_options} "
     assert ("--burstiness" in said_options) == ("--burstiness" in options)
+
+
+def test_every_client_is_told_how_tokens_are_chosen(tmp_path: Path) -> None:
+    said: dict[str, Any] = {"temperature": 0.6, "top_p": 0.9, "top_k": 20}
+    assert "--temperature 0.6 --top-p 0.9 --top-k 20" in " ".join(stock_command(**said))
+    ours = stock_command(**said, fast=True)
+    assert json.loads(ours[ours.index("--sampling") + 1]) == said
+    folder = tmp_path / "run"
+    stock_command(folder, **said, engine="sglang==0.5.23", arrival="burst")
+    rows = [json.loads(line) for line in RunFolder(folder).dataset.open()]
+    assert all(row | said == row for row in rows)
+
+
+def test_who_asks_for_no_sampling_asks_as_the_engine_s_own_client() -> None:
+    """SGLang's for temperature 0, vLLM's for nothing."""
+    assert "--temperature" not in stock_command()
+    assert "--sampling" not in stock_command(fast=True)
+    sglang = RunConfig.read(None, **RUN, engine="sglang==0.5.23", fast=True)
+    assert sglang.sampling == {"temperature": 0.0}
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"temperature": -1}, {"temperature": "nan"}, {"top_p": 0}, {"top_p": 2}, {"top_k": 0}]
+)
+def test_no_sampling_like_that(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        RunConfig.read(None, **RUN, **wrong)
 
 
 @pytest.mark.parametrize(

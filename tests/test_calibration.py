@@ -18,6 +18,7 @@ from warpserve.bench.calibration.observations import (
     of_recording,
     of_tokens,
 )
+from warpserve.bench.calibration.sampling import Sampled, sampling_of
 from warpserve.bench.models import model_named
 from warpserve.bench.real.files import write_run
 from warpserve.bench.real.read import read_run
@@ -26,7 +27,7 @@ from warpserve.bench.real.schema import Request, Run, Source, Workload
 from warpserve.bench.run_folder import RunError
 from warpserve.cli import app
 from warpserve.patches.step_log import StepLog
-from warpserve.predictors.batch import Batch, RequestStep
+from warpserve.predictors.batch import Batch, RequestStep, Sampling
 from warpserve.predictors.calibration import Calibration, calibration
 from warpserve.predictors.captured import padded_tokens
 from warpserve.predictors.deployment import Deployment
@@ -39,6 +40,37 @@ LLAMA = Deployment(model_named("llama-3.1-8b").config(), hardware_of("h100-sxm")
 PLAIN = predictor_of("analytic", LLAMA)
 SCALE, HOST_NS, REQUEST_HOST_NS = 1.1, 2e6, 5e6
 OPTIONS = ("--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--predictor", "analytic")
+
+
+@pytest.mark.parametrize(
+    ("workload", "engine", "generation", "chosen"),
+    [
+        ({}, "vllm", {"temperature": 0.6, "top_p": 0.9}, Sampling.FILTERED),
+        ({}, "vllm", {"do_sample": True}, Sampling.RANDOM),
+        ({"temperature": 0.0}, "vllm", {"top_p": 0.9}, Sampling.GREEDY),
+        ({"temperature": 1.0}, "sglang", {"top_k": 20}, Sampling.FILTERED),
+        ({}, "sglang", {"top_k": 20}, Sampling.GREEDY),
+    ],
+)
+def test_tokens_of_a_real_run_were_chosen_as_its_twin_s_will_be(
+    workload: dict[str, Any], engine: str, generation: dict[str, Any], chosen: Sampling
+) -> None:
+    run = Run(
+        sources=(Source(name="a", sha256="0", format="test"),),
+        deployment=RealDeployment.model_validate({"engine": engine}),
+        workload=Workload(**workload),
+        requests=(),
+    )
+    assert sampling_of(run, generation) is chosen
+    batch = Batch((RequestStep(1, 100, False),) * 64, 64)
+    sampled = Sampled(PLAIN, chosen).predict(batch)
+    assert sampled == PLAIN.predict(batch._replace(sampling=chosen))
+
+
+def test_a_model_says_how_its_tokens_are_chosen(tmp_path: Path) -> None:
+    assert model_named("llama-3.1-8b").generation()["top_p"] == 0.9
+    (tmp_path / "config.json").write_text("{}")
+    assert model_named(str(tmp_path)).generation() == {}
 
 
 def real_ns(batch: Batch) -> float:

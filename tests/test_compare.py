@@ -170,6 +170,12 @@ def test_workloads_that_differ_are_refused(ours: Any, theirs: Any, name: str) ->
     assert compared(run, real, force=True).differences[0].weight == "refused"
 
 
+def test_another_temperature_is_flagged() -> None:
+    run, real = (run_of(workload=Workload(temperature=said)) for said in (0.0, 0.7))
+    assert what(run, real) == {"temperature": "flagged"}
+    assert what(run, run_of(workload=Workload())) == {}
+
+
 def test_other_lengths_are_refused_and_a_few_flagged() -> None:
     real = run_of()
     longer = run_of(requests=tuple(request(i, output_tokens=12) for i in range(60)))

@@ -59,6 +59,13 @@ def test_all_that_the_real_engine_was_told() -> None:
     assert (sizes[0], sizes[-1], len(sizes)) == ("1", "512", 51)
 
 
+def test_tokens_are_chosen_as_they_were() -> None:
+    """LLMServingSim's recorder asks for temperature 0; of others nothing is known."""
+    assert twin(read_run(RTX_4090)).config.temperature == 0.0
+    assert twin(small()).config.temperature is None
+    assert twin(small(), temperature=0.7).config.temperature == 0.7
+
+
 def test_requests_are_sent_when_they_were_sent(tmp_path: Path) -> None:
     real = read_run(RTX_PRO_6000)
     arrivals = tmp_path / "arrivals.csv"

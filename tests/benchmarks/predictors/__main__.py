@@ -56,10 +56,10 @@ The predictions of the first two tables are **not** runs of the engine: they are
 estimate from steps alone
 ([steady_state.py](../../tests/benchmarks/predictors/steady_state.py)), with neither queueing nor
 the frontend. The third is of runs. Engines are taken to have their default budget of 8,192 tokens.
-The tables are of vLLM 0.24; gpt-oss is predicted with Marlin's experts, Llama-3.1-70B with keys and
-values in fp8, as InferenceX runs them, and Qwen3 with tokens that are sampled as its own
-`generation_config.json` has it (the 20 likeliest of 95 % probability), by the kernels of the points'
-version: [sampling.py](../../predictors/sampling.py).
+The tables are of vLLM 0.24; gpt-oss is predicted with Marlin's experts, Llama-3.1-70B with keys
+and values in fp8, as InferenceX runs them, and Qwen3 with tokens that are sampled as its own
+`generation_config.json` has it (the 20 likeliest of 95 % probability), by the kernels of the
+points' version: [sampling.py](../../predictors/sampling.py).
 
 Then two numbers a cell, scale and host, are fitted to the points with a concurrency of up to 8
 (least squares, with a scale near 1 preferred), and the error is that of all others. Left out:
@@ -92,11 +92,11 @@ Where it is worse, and why:
 
 - vLLM 0.12 (the Qwen3 cells) took longer than the tables of 0.24 say. With Qwen3-32B most of that
   grows with the requests in a step, and is the same on two GPUs and on four, which no part of the
-  model's forward is. Sampling is so: for the model's own `generation_config.json` that version sorts
-  151,936 logits of each request. How long the sort takes, 31 us a request and 42 from 128 on, was
-  **found in these points** (one number from 16 to 64 requests, one at 128): for Qwen3-32B this is no
-  independent test of it. What is left is 1.2 ms a step on four GPUs at any concurrency: the host's,
-  as 0.12 does not schedule ahead. vLLM 0.21 and later sort nothing.
+  model's forward is. Sampling is so: for the model's own `generation_config.json` that version
+  sorts 151,936 logits of each request. How long the sort takes, 31 us a request and 42 from 128 on,
+  was **found in these points** (one number from 16 to 64 requests, one at 128): for Qwen3-32B this
+  is no independent test of it. What is left is 1.2 ms a step on four GPUs at any concurrency, which
+  may be the host's, as 0.12 does not schedule ahead. vLLM 0.21 and later sort nothing.
 - Qwen3-235B (vLLM 0.12) takes 51 to 59 ms whatever the load, 10 to 20 more than its kernels. A step
   of max(GPU, host) instead of their sum was tried for all cells, and is worse: a median of 7.1 %
   instead of 4.3 % after the fit, a worst of 29 % instead of 22 %.
@@ -127,7 +127,8 @@ as many as the concurrency says, are prefilled in steps of their own, decode tog
 this is how they were measured is inferred: the mean TTFT of such waves is the points' TTFT, within
 what the table says, with nothing fitted, at any concurrency; arrivals one by one would give a
 fraction of it. Tokens are sampled as the model's `generation_config.json` has it, by FlashInfer;
-more than a millisecond a step, which grows with the number of requests, stays unexplained. The tables are of SGLang 0.5.14. No point has a concurrency of up to 8, so scale and
+more than a millisecond a step, which grows with the number of requests, stays unexplained. The
+tables are of SGLang 0.5.14. No point has a concurrency of up to 8, so scale and
 host are fitted to all points of a cell, and the error *then* is that of each point by a fit to all
 others. The bar is a median below 5 %. The engine itself was not run for them.
 """
