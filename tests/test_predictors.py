@@ -1205,6 +1205,16 @@ def test_members_are_told_to_be_strict(tmp_path: Path) -> None:
         assert bool(env["WARPSERVE_STRICT"]) is strict
 
 
+@pytest.mark.parametrize(("characters", "are_there"), [(70, True), (71, False)])
+def test_vllm_s_sockets_go_with_the_session_unless_their_paths_are_too_long(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, characters: int, are_there: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = Path("x" * characters)
+    env = member_environment(MemberOptions(predictor="analytic"), folder, ["true"])
+    assert (env.get("VLLM_RPC_BASE_PATH") == str(folder)) is are_there
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from uuid import UUID
 
 from warpserve.bench.models import hub_folder
 from warpserve.cuda_shim.launch import gpu_environment, prepare_torch
@@ -18,6 +19,10 @@ from warpserve.predictors.hardware import hardware_environment
 from warpserve.predictors.predictor import PredictorError
 from warpserve.predictors.spec import SESSION_PREDICTOR, SESSION_STRICT, check_spec
 from warpserve.timekeeper.cli import MemberOptions
+
+_VLLM_SOCKET = str(UUID(int=0))
+_LONGEST_SOCKET_PATH = 107
+"""Of Linux: sun_path, and a zero behind it."""
 
 
 def prepare_members(asked: MemberOptions, command: Sequence[str]) -> None:
@@ -51,6 +56,9 @@ def member_environment(
         env[SESSION_STRICT] = "1" if asked.strict else ""
         env |= python_environment()
         env |= hub_folder(folder / "hub", env)
+        if len(str(folder / _VLLM_SOCKET)) <= _LONGEST_SOCKET_PATH:
+            # vLLM leaves its sockets behind; the session's folder goes with them.
+            env.setdefault("VLLM_RPC_BASE_PATH", str(folder))
     if asked.acceptance is not None:
         env[ACCEPTANCE] = asked.acceptance
     if not asked.ghost_ranks:
