@@ -304,6 +304,20 @@ def test_what_vllm_calls_it(said: dict[str, Any], understood: dict[str, Any]) ->
 
 
 @pytest.mark.usefixtures("in_session")
+@pytest.mark.parametrize(
+    ("backend", "kernels", "warns"),
+    [("auto", None, False), ("marlin", "marlin", False), ("flashinfer_cutlass", None, True)],
+)
+def test_kernels_of_experts_that_are_not_priced_are_warned_of(
+    caplog: pytest.LogCaptureFixture, backend: str, kernels: str | None, warns: bool
+) -> None:
+    said = vllm_config(is_moe=True)
+    said.kernel_config = SimpleNamespace(moe_backend=backend)
+    assert vllm_deployment.deployment_of(said, 0).expert_kernels == kernels
+    assert (f"--moe-backend {backend}" in caplog.text) is warns
+
+
+@pytest.mark.usefixtures("in_session")
 def test_vllms_own_name_for_a_models_quantisation_is_understood() -> None:
     quantised = {"quantization_config": {"quant_method": "gpt_oss_mxfp4"}}
     config = FakeConfig(MODELS["gpt-oss-120b"] | quantised)

@@ -69,7 +69,15 @@ def _expert_kernels(config: Any) -> str | None:
     """vLLM 0.19 is asked for Marlin's kernels by a variable, which 0.24 has no more."""
     backend = getattr(getattr(config, "kernel_config", None), "moe_backend", "auto")
     is_asked = getattr(sys.modules.get("vllm.envs"), "VLLM_MXFP4_USE_MARLIN", None)
-    return "marlin" if backend == "marlin" or is_asked else None
+    if backend == "marlin" or is_asked:
+        return "marlin"
+    if backend != "auto":
+        logging.getLogger(__name__).warning(
+            "warpserve: experts are predicted with vLLM's own choice of kernels, not with those of "
+            "--moe-backend %s",
+            backend,
+        )
+    return None
 
 
 def _with_drafter(target: Deployment, speculative: Any) -> Deployment:
