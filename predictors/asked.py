@@ -23,6 +23,7 @@ def asked_deployment(
     weights: str | None,
     kv_cache: str,
     expert_kernels: str | None = None,
+    lora_rank: int | None = None,
 ) -> Deployment:
     """As the options of `warpserve predict` have it. Raises WarpserveError and PredictorError."""
     required = EngineRequirement.parse(engine)
@@ -36,6 +37,7 @@ def asked_deployment(
         data_parallel=dp,
         expert_parallel=ep,
         expert_kernels=expert_kernels,
+        lora_rank=lora_rank,
         weights=weights,
         kv_cache=kv_cache,
     )

@@ -38,6 +38,8 @@ def predict(
         str | None,
         typer.Option(help="the same in one: COUNTxNEW@CACHED,…, such as 32x1@1024,1x512@0"),
     ] = None,
+    loras: Annotated[int, typer.Option(min=0, help="adapters (LoRA) of its requests")] = 0,
+    lora_rank: Annotated[int | None, typer.Option(min=1, help="of the largest adapter")] = None,
     sampling: Annotated[
         str, typer.Option(help="greedy, random, or filtered (top-k, top-p)")
     ] = "greedy",
@@ -86,6 +88,7 @@ def predict(
             weights=weights,
             kv_cache=kv_cache,
             expert_kernels=expert_kernels,
+            lora_rank=lora_rank,
         )
         chosen = predictor_of(predictor, deployment)
         if strict:
@@ -96,10 +99,13 @@ def predict(
         requests = [*prefills(prefill or []), *decodes(decode or []), *groups(batch)]
         if not requests:
             raise PredictorError("which batch? Say --decode 32x1024, --prefill 1x512 or --batch")
+        if loras and lora_rank is None:
+            raise PredictorError("which rank do the adapters have? Say --lora-rank 16")
         tokens = sum(request.new_tokens for request in requests)
         step = Batch(
             tuple(requests),
             padded_tokens(tokens) if padded is None else padded,
+            loras=loras,
             sampling=_sampling_named(sampling),
         )
         prediction, rows = chosen.predict(step), chosen.explain(step)

@@ -4,7 +4,7 @@ Of a forward pass of vLLM or SGLang, four parts depend on different things, and 
 what it depends on:
 
 - what works on tokens one by one (matrices, norms, experts, collectives): the padded tokens;
-- the last layer: one row a request;
+- the last layer and the choice of tokens: one row a request;
 - attention of prefills: new and cached tokens of each request;
 - attention of decodes: the context of each request.
 
@@ -20,6 +20,8 @@ from functools import lru_cache
 from typing import Protocol
 
 from warpserve.predictors.batch import Batch, Sampling
+from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.lora import Lora
 from warpserve.predictors.mixed import Mixed, Prefill
 from warpserve.predictors.predictor import (
     Lookups,
@@ -66,18 +68,31 @@ class Composed:
         sampling: SamplingCosts | None = None,
         skewed: Skewed | None = None,
         mixed: Mixed | None = None,
+        lora: Lora | None = None,
     ) -> None:
         self._costs = costs
         self._sampling = sampling
         self._skewed = skewed
         self._mixed = mixed
+        self._lora = lora
         self._fixed_ns = lru_cache(_CACHED_SIZES)(self._compute_fixed_ns)
+
+    @classmethod
+    def of(cls, costs: StepCosts, deployment: Deployment) -> Composed:
+        """With nothing left out."""
+        return cls(
+            costs,
+            SamplingCosts(deployment),
+            Skewed(deployment),
+            Mixed(deployment),
+            Lora(deployment),
+        )
 
     def predict(self, batch: Batch) -> Prediction:
         prefills, contexts = _split(batch)
         costs = self._costs
         duration_ns = self._fixed_ns(
-            batch.padded_tokens, len(batch.requests), batch.sampling, bool(prefills)
+            batch.padded_tokens, len(batch.requests), batch.sampling, batch.loras, bool(prefills)
         )
         if prefills:
             duration_ns += _total_ns(costs.prefill_attention(prefills))
@@ -98,6 +113,7 @@ class Composed:
         prefills, contexts = _split(batch)
         costs = self._costs
         rows = costs.tokens(batch.padded_tokens, has_prefill=bool(prefills))
+        rows += self._adapters(batch.padded_tokens, batch.loras)
         if prefills:
             rows += costs.prefill_attention(prefills)
         alone = costs.decode_attention(contexts) if contexts else []
@@ -118,9 +134,10 @@ class Composed:
         return Lookups(info.hits, info.misses)
 
     def _compute_fixed_ns(
-        self, tokens: int, requests: int, sampling: Sampling, has_prefill: bool
+        self, tokens: int, requests: int, sampling: Sampling, loras: int, has_prefill: bool
     ) -> float:
         of_tokens = self._costs.tokens(tokens, has_prefill=has_prefill)
+        of_tokens = of_tokens + self._adapters(tokens, loras)
         return _total_ns(of_tokens) + _total_ns(self._of_requests(requests, sampling))
 
     def _beside_ns(
@@ -132,6 +149,9 @@ class Composed:
 
     def _skew_ns(self, batch: Batch, contexts: Sequence[int]) -> float:
         return 0.0 if self._skewed is None else self._skewed.extra_ns(batch, contexts)
+
+    def _adapters(self, tokens: int, loras: int) -> list[OperatorTime]:
+        return [] if self._lora is None else self._lora.rows(tokens, loras)
 
     def _of_requests(self, requests: int, sampling: Sampling) -> list[OperatorTime]:
         chosen = [] if self._sampling is None else self._sampling.rows(requests, sampling)

@@ -41,6 +41,8 @@ class Deployment:
     """How weights are stored (weights.FORMATS), or None: as ``config`` says."""
     kv_cache: str = "bf16"
     """A key of KV_CACHE_TYPES."""
+    lora_rank: int | None = None
+    """The largest of its adapters; None: it has none."""
     drafter: Drafter | None = None
     """For speculative decoding with a model that drafts."""
 
@@ -48,6 +50,8 @@ class Deployment:
         for name in ("tensor_parallel", "pipeline_parallel", "data_parallel"):
             if getattr(self, name) < 1:
                 raise PredictorError(f"{name} is 1 or more, not {getattr(self, name)}")
+        if self.lora_rank is not None and self.lora_rank < 1:
+            raise PredictorError(f"lora_rank is 1 or more, not {self.lora_rank}")
         if self.expert_dispatch not in (None, "deepep"):
             raise PredictorError(f"no expert_dispatch {self.expert_dispatch!r}; there is deepep")
         if self.expert_kernels not in (None, "marlin"):

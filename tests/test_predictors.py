@@ -268,6 +268,7 @@ def vllm_config(**changes: Any) -> SimpleNamespace:
         parallel_config=SimpleNamespace(**parallel),
         cache_config=SimpleNamespace(**cache),
         speculative_config=changes.get("speculative_config"),
+        lora_config=changes.get("lora_config"),
     )
 
 
@@ -296,6 +297,8 @@ def test_a_worker_of_vllm_knows_its_deployment() -> None:
         ({"data_parallel_size": 4}, {"data_parallel": 1}),
         ({"data_parallel_size": 4, "is_moe": True}, {"data_parallel": 4}),
         ({"tensor_parallel_size": 8}, {"tensor_parallel": 8}),
+        ({}, {"lora_rank": None}),
+        ({"lora_config": SimpleNamespace(max_lora_rank=64)}, {"lora_rank": 64}),
     ],
 )
 def test_what_vllm_calls_it(said: dict[str, Any], understood: dict[str, Any]) -> None:
@@ -609,6 +612,36 @@ def test_a_step_takes_as_long_as_its_way_of_sampling() -> None:
     assert durations[-1] - durations[0] == pytest.approx(more_ns, abs=2)
 
 
+def adapters_ns(batch: Batch, **changes: Any) -> float:
+    rows = predictor_of("analytic", deployment(**{"lora_rank": 16} | changes)).explain(batch)
+    return sum(row.duration_ns for row in rows if row.name == "adapters")
+
+
+def test_adapters_take_a_launch_for_each_of_their_kernels() -> None:
+    """With few tokens that is nearly all: 3 kernels at 4 matrices of 32 layers, 2.5 us each."""
+    few = decodes(16, 100)._replace(loras=2)
+    assert adapters_ns(few) == pytest.approx(3 * 4 * 32 * 2_500, rel=0.2)
+    assert adapters_ns(few, engine="sglang", engine_version="0.5.23") < adapters_ns(few)
+    assert adapters_ns(few._replace(loras=0)) == 0
+    assert adapters_ns(few, lora_rank=None) == 0
+    assert adapters_ns(few, pipeline_parallel=2) == pytest.approx(adapters_ns(few) / 2)
+
+
+def test_adapters_take_more_with_more_tokens_a_larger_rank_and_more_of_them() -> None:
+    many = prefill(8192)._replace(loras=1)
+    assert adapters_ns(many) > 5 * adapters_ns(prefill(16)._replace(loras=1))
+    assert adapters_ns(many, lora_rank=256) > adapters_ns(many)
+    assert adapters_ns(many._replace(loras=64)) > adapters_ns(many)
+    assert adapters_ns(many, tensor_parallel=4) < adapters_ns(many)
+
+
+def test_a_step_takes_its_adapters_time() -> None:
+    predictor = predictor_of("analytic", deployment(lora_rank=16))
+    plain = decodes(16, 100)
+    more_ns = ns(predictor, plain._replace(loras=2)) - ns(predictor, plain)
+    assert more_ns == pytest.approx(adapters_ns(plain._replace(loras=2)), abs=2)
+
+
 def test_a_version_that_is_none_is_named() -> None:
     with pytest.raises(PredictorError, match="engine_version 'main' is no version"):
         predictor_of("analytic", deployment(engine_version="main"))
@@ -806,6 +839,7 @@ def test_marlins_experts_take_longer_where_tensor_cores_are_the_limit(kind: str)
         ("llama-3.1-8b", {"kv_cache": "fp3"}, "kv_cache"),
         ("qwen3-30b-a3b", {"expert_dispatch": "pigeon"}, "expert_dispatch 'pigeon'"),
         ("gpt-oss-120b", {"expert_kernels": "merlin"}, "expert_kernels 'merlin'"),
+        ("llama-3.1-8b", {"lora_rank": 0}, "lora_rank is 1 or more"),
         ("llama-3.1-8b", {"weights": "fp3"}, "fp3"),
         ("llama-3.1-8b", {"pipeline_parallel": 64}, "32 layers"),
     ],
@@ -1238,6 +1272,8 @@ def test_vllm_s_sockets_go_with_the_session_unless_their_paths_are_too_long(
         ("--prefill", "1x0+5"),
         ("--batch", "1x1"),
         ("--decode", "1x10", "--predictor", "magic"),
+        ("--decode", "1x10", "--sampling", "beam"),
+        ("--decode", "1x10", "--loras", "2"),
         ("--decode", "1x10", "--gpu", "h1"),
         ("--decode", "1x10", "--model", "nobody/knows"),
         ("--decode", "1x10", "--kv-cache", "fp3", "--predictor", "analytic"),

@@ -52,6 +52,7 @@ def deployment_of(worker: Any) -> Deployment:
         expert_dispatch=_expert_dispatch(worker.server_args),
         weights=weights_of(worker.model_config, description, _WEIGHTS),
         kv_cache=_KV_CACHE.get(kv_cache, kv_cache),
+        lora_rank=_lora_rank(worker),
     )
     return _with_drafter(found, worker.server_args)
 
@@ -60,6 +61,12 @@ def _expert_dispatch(arguments: Any) -> str | None:
     """``arguments``: ServerArgs."""
     backend = str(arguments.moe_a2a_backend)
     return None if backend == "none" else backend
+
+
+def _lora_rank(worker: Any) -> int | None:
+    """As SGLang was told, or the largest of the adapters that it was given."""
+    manager = getattr(worker.model_runner, "lora_manager", None)
+    return None if manager is None else manager.max_lora_rank
 
 
 def _with_drafter(target: Deployment, arguments: Any) -> Deployment:

@@ -61,6 +61,7 @@ def deployment_of(config: Any, pipeline_rank: int) -> Deployment:
         expert_kernels=_expert_kernels(config),
         weights=weights_of(model, description, _WEIGHTS),
         kv_cache=_KV_CACHE.get(kv_cache, kv_cache),
+        lora_rank=None if config.lora_config is None else config.lora_config.max_lora_rank,
     )
     return _with_drafter(found, config.speculative_config)
 

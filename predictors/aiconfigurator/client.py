@@ -11,10 +11,7 @@ from dataclasses import replace
 from warpserve.predictors.aiconfigurator.step_table import StepTable, TableCosts
 from warpserve.predictors.composed import Composed
 from warpserve.predictors.deployment import Deployment
-from warpserve.predictors.mixed import Mixed
 from warpserve.predictors.predictor import PredictorError
-from warpserve.predictors.sampling import SamplingCosts
-from warpserve.predictors.skewed import Skewed
 
 _PYTHON = "WARPSERVE_PYTHON"
 _OF_THE_ENGINE = ("PYTHONHOME", "PYTHONPATH")
@@ -28,12 +25,10 @@ def python_environment() -> dict[str, str]:
 
 def aiconfigurator(deployment: Deployment) -> Composed:
     """Raises PredictorError for a deployment that there are no tables of."""
-    table = StepTable.from_json(_table_text(replace(deployment, drafter=None)))
+    table = StepTable.from_json(_table_text(replace(deployment, drafter=None, lora_rank=None)))
     for note in table.notes:
         logging.getLogger(__name__).warning("warpserve: aiconfigurator: %s", note)
-    return Composed(
-        TableCosts(table), SamplingCosts(deployment), Skewed(deployment), Mixed(deployment)
-    )
+    return Composed.of(TableCosts(table), deployment)
 
 
 def _table_text(deployment: Deployment) -> str:

@@ -11,11 +11,9 @@ from warpserve.predictors.analytic.roofline import ATTENTION, EXPERTS, Roofline
 from warpserve.predictors.composed import Composed
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.marlin import compute_efficiency
-from warpserve.predictors.mixed import Mixed, Prefill
+from warpserve.predictors.mixed import Prefill
 from warpserve.predictors.model_shape import Experts, GroupedAttention, ModelShape, model_shape
 from warpserve.predictors.predictor import OperatorTime, PredictorError, Provenance
-from warpserve.predictors.sampling import SamplingCosts
-from warpserve.predictors.skewed import Skewed
 from warpserve.predictors.weights import weights_of
 
 _ROOFLINE = "roofline"
@@ -27,7 +25,7 @@ _ACTIVATION_BYTES = 2
 def analytic(deployment: Deployment) -> Composed:
     """Raises PredictorError for a model or a layout that is not understood, naming the field."""
     costs = AnalyticCosts(deployment, model_shape(deployment.config))
-    return Composed(costs, SamplingCosts(deployment), Skewed(deployment), Mixed(deployment))
+    return Composed.of(costs, deployment)
 
 
 class AnalyticCosts:

@@ -81,6 +81,27 @@ def check_flashinfer():
     assert launches["sampling.sampling_from_probs"] == 1
 
 
+def check_flashinfer_experts():
+    """Its module makes an object that has the kernels."""
+    if importlib.util.find_spec("flashinfer") is None:
+        return
+    from flashinfer.fused_moe import cutlass_fused_moe
+
+    bf16 = {"device": "cuda", "dtype": torch.bfloat16}
+    tokens = torch.zeros(8, 64, **bf16)
+    cutlass_fused_moe(
+        tokens,
+        torch.zeros(8, 2, device="cuda", dtype=torch.int32),
+        torch.zeros(8, 2, device="cuda"),
+        torch.zeros(4, 256, 64, **bf16),
+        torch.zeros(4, 64, 128, **bf16),
+        torch.bfloat16,
+        quant_scales=[],
+        output=torch.empty_like(tokens),
+    )
+    assert [name for name in launches if name.endswith("run_moe")]
+
+
 def check_deep_gemm():
     # No part of SGLang, nor of vLLM before 0.24. That of 0.33 insists on an nvcc (limitations.md).
     if importlib.util.find_spec("vllm") is None:
