@@ -52,7 +52,6 @@ def deployment_of(worker: Any) -> Deployment:
         expert_dispatch=_expert_dispatch(worker.server_args),
         weights=weights_of(worker.model_config, description, _WEIGHTS),
         kv_cache=_KV_CACHE.get(kv_cache, kv_cache),
-        lora_rank=_lora_rank(worker),
     )
     return _with_drafter(found, worker.server_args)
 
@@ -63,10 +62,10 @@ def _expert_dispatch(arguments: Any) -> str | None:
     return None if backend == "none" else backend
 
 
-def _lora_rank(worker: Any) -> int | None:
-    """As SGLang was told, or the largest of the adapters that it was given."""
+def with_adapters(deployment: Deployment, worker: Any) -> Deployment:
+    """Once the worker has its model: it then knows the largest rank of its adapters."""
     manager = getattr(worker.model_runner, "lora_manager", None)
-    return None if manager is None else manager.max_lora_rank
+    return deployment if manager is None else replace(deployment, lora_rank=manager.max_lora_rank)
 
 
 def _with_drafter(target: Deployment, arguments: Any) -> Deployment:

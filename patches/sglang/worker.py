@@ -16,7 +16,7 @@ from warpserve.patches.lock_step import LockStep
 from warpserve.patches.sglang import logprobs
 from warpserve.patches.sglang.batches import loras_of, sampling_of, steps_of
 from warpserve.patches.sglang.control import on_device
-from warpserve.patches.sglang.deployment import deployment_of, name_of
+from warpserve.patches.sglang.deployment import deployment_of, name_of, with_adapters
 from warpserve.patches.sglang.grammar import allowed_tokens
 from warpserve.patches.sglang.loads import delay_ns, loads_of
 from warpserve.patches.sglang.padding import Padded, Padding
@@ -200,10 +200,16 @@ def patch_worker(module: ModuleType) -> None:
     init_cuda_graphs = worker_class.init_cuda_graphs
 
     def init_with_predictor(self: Any) -> None:
-        if not self.is_draft_worker:
-            require_supported(self.server_args, self.model_config)
-            self.virtual_predictor = predictor_of_session(deployment_of(self))
+        if self.is_draft_worker:
+            init_model_runner(self)
+            return
+        require_supported(self.server_args, self.model_config)
+        deployment = deployment_of(self)
+        self.virtual_predictor = predictor_of_session(deployment)
         init_model_runner(self)
+        with_all = with_adapters(deployment, self)
+        if with_all != deployment:
+            self.virtual_predictor = predictor_of_session(with_all)
 
     def init_steps(self: Any, *arguments: Any, **options: Any) -> None:
         init_cuda_graphs(self, *arguments, **options)
