@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.engine.sessions import LIMIT_S, MODEL, on_gpu, read_steps, sessions, vllm_bin
+from tests.engine.sessions import ENGINE, LIMIT_S, MODEL, on_gpu, read_steps, sessions, vllm_bin
 from tests.engine.sglang_served import SGLANG, sglang_python
 from tests.harness import CLIENTS, free_port
 from warpserve.bench.kv_cache import kv_tokens_of_file
@@ -105,7 +105,10 @@ def test_what_was_recorded_is_for_predictors_and_benchmarks(folder: Path) -> Non
     assert len(recorded_steps(str(recording))) == len(read_steps(recording / "steps"))
     (file,) = recording.glob("recording-*.json")
     said = json.loads(file.read_text())
-    assert (said["engine_version"], said["gpu"]["name"]) == ("0.24.0", "NVIDIA H100 80GB HBM3")
+    assert (said["engine_version"], said["gpu"]["name"]) == (
+        ENGINE.version,
+        "NVIDIA H100 80GB HBM3",
+    )
     assert said["config"]["scheduler_config"]["max_num_batched_tokens"] == 8_192
     tokens = said["kv_cache"]["blocks"] * said["kv_cache"]["block_tokens"]
     assert kv_tokens_of_file(recording / "engine.log") == tokens
