@@ -20,7 +20,7 @@ from tests.engine.sessions import sessions
 from tests.engine.sglang_served import serve_sglang, sglang_python
 from tests.harness import Warpserve
 from warpserve.bench.models import model_named
-from warpserve.predictors.batch import Batch, RequestStep
+from warpserve.predictors.batch import Batch, RequestStep, Sampling
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.spec import predictor_of
@@ -338,7 +338,9 @@ def test_tokens_are_sent_to_their_experts(
     )
     for step in steps:
         ((new, cached, is_prefill),) = step["requests"]
-        batch = Batch((RequestStep(new, cached, is_prefill),), step["padded_tokens"])
+        sampling = Sampling[step.get("sampling", "greedy").upper()]
+        request = RequestStep(new, cached, is_prefill)
+        batch = Batch((request,), step["padded_tokens"], sampling=sampling)
         assert step["duration_ns"] == sent.predict(batch).duration_ns
         assert step["duration_ns"] != gathered.predict(batch).duration_ns
 
