@@ -14,6 +14,8 @@ from warpserve.errors import WarpserveError
 from warpserve.timekeeper.options import Clock
 
 _RATE = 4.0  # requests a second
+STOCK_SAMPLING: dict[str, dict[str, float]] = {"sglang": {"temperature": 0.0}}
+"""What an engine's own client asks of sampling; that of vLLM asks for nothing."""
 
 
 class ConfigError(WarpserveError):
@@ -112,7 +114,7 @@ class RunConfig(EngineConfig):
         """What requests ask of sampling, as their fields."""
         asked = {"temperature": self.temperature, "top_p": self.top_p, "top_k": self.top_k}
         said = {name: value for name, value in asked.items() if value is not None}
-        return {"temperature": 0.0, **said} if self.engine_name == "sglang" else said
+        return STOCK_SAMPLING.get(self.engine_name, {}) | said
 
     @property
     def arrivals(self) -> Arrival:

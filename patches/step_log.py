@@ -75,7 +75,7 @@ class StepLog:
         if batch.loras:
             step["loras"] = batch.loras
         if batch.sampling is not Sampling.GREEDY:
-            step["sampling"] = batch.sampling.name.lower()
+            step["sampling"] = batch.sampling.label
         if prediction.outside is not None:
             step["outside"] = prediction.outside
         if self._lookups is not None and any(lookups := self._lookups()):

@@ -33,6 +33,19 @@ class Sampling(IntEnum):
     FILTERED = 2
     """One of the likeliest k, or p, or those of min_p and more."""
 
+    @property
+    def label(self) -> str:
+        """As step logs and options have it."""
+        return self.name.lower()
+
+    @classmethod
+    def labelled(cls, label: str) -> Sampling:
+        """Raises ValueError, with the choices."""
+        for each in cls:
+            if each.label == str(label).lower():
+                return each
+        raise ValueError(f"no sampling {label!r}; there are: {', '.join(e.label for e in cls)}")
+
     @classmethod
     def asked(
         cls, temperature: float, *, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0

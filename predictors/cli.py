@@ -119,10 +119,10 @@ def predict(
 
 
 def _sampling_named(name: str) -> Sampling:
-    if name.upper() not in Sampling.__members__:
-        choices = ", ".join(each.lower() for each in Sampling.__members__)
-        raise PredictorError(f"no sampling {name!r}; there are: {choices}")
-    return Sampling[name.upper()]
+    try:
+        return Sampling.labelled(name)
+    except ValueError as error:
+        raise PredictorError(str(error)) from None
 
 
 def _sweep(sweep: Sweep, predictor: Predictor, plot: Path | None, *, as_json: bool) -> None:

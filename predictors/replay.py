@@ -183,7 +183,7 @@ def _step(fields: dict[str, Any]) -> RecordedStep:
         requests,
         _count(fields["padded_tokens"]),
         _count(fields.get("loras", 0)),
-        Sampling[fields.get("sampling", "greedy").upper()],
+        Sampling.labelled(fields.get("sampling", Sampling.GREEDY.label)),
     )
     provenance = Provenance(fields["provenance"])
     prediction = Prediction(duration_ns, provenance, fields.get("outside"))

@@ -89,7 +89,7 @@ class SamplingCosts:
             ELEMENTWISE, operations=logits, moved_bytes=passes.bytes_a_logit * logits
         )
         duration_ns = once_ns + (passes.kernels - 1) * ELEMENTWISE.launch_ns
-        return [OperatorTime("sampling", duration_ns, f"roofline, {sampling.name.lower()}")]
+        return [OperatorTime("sampling", duration_ns, f"roofline, {sampling.label}")]
 
 
 def _passes_of(deployment: Deployment) -> Callable[[int, Sampling], Passes]:

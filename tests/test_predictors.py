@@ -567,7 +567,6 @@ def sampling_ns(count: int, sampling: Sampling = Sampling.GREEDY, **changes: Any
 
 
 def test_sampling_looks_at_each_logit() -> None:
-
     logits_bytes = 64 * 128_256 * (2 + 4 + 4)
     least_ns = logits_bytes / H100.memory_bandwidth_bytes_per_s * 1e9
     assert least_ns < sampling_ns(64) < 2 * least_ns

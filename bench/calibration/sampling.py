@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from warpserve.bench.config import STOCK_SAMPLING
 from warpserve.bench.real.schema import Run
 from warpserve.predictors.batch import Batch, Sampling
 from warpserve.predictors.predictor import Prediction, Predictor
@@ -17,8 +18,8 @@ def sampling_of(run: Run, generation: Mapping[str, Any]) -> Sampling:
     holds for requests that ask for nothing, as those of all clients but SGLang's.
     """
     temperature = run.workload.temperature
-    if temperature is None and run.deployment.engine == "sglang":
-        temperature = 0.0
+    if temperature is None:
+        temperature = STOCK_SAMPLING.get(run.deployment.engine or "", {}).get("temperature")
     if temperature is None:
         temperature = float(generation.get("temperature") or 1.0)
     filters = {name: generation[name] for name in _FIELDS if generation.get(name) is not None}

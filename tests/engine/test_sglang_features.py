@@ -338,7 +338,7 @@ def test_tokens_are_sent_to_their_experts(
     )
     for step in steps:
         ((new, cached, is_prefill),) = step["requests"]
-        sampling = Sampling[step.get("sampling", "greedy").upper()]
+        sampling = Sampling.labelled(step.get("sampling", "greedy"))
         request = RequestStep(new, cached, is_prefill)
         batch = Batch((request,), step["padded_tokens"], sampling=sampling)
         assert step["duration_ns"] == sent.predict(batch).duration_ns
