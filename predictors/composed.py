@@ -59,6 +59,13 @@ class StepCosts(Protocol):
         """Why the answer for such a step is a guess, or None."""
 
 
+class Beside(Protocol):
+    def decodes_ns(
+        self, prefills: Sequence[Prefill], contexts: Sequence[int], alone_ns: float
+    ) -> float:
+        """Of a step's decodes, which take ``alone_ns`` where there are no prefills."""
+
+
 class Composed:
     """The predictor of any StepCosts. What is None is left out."""
 
@@ -67,7 +74,7 @@ class Composed:
         costs: StepCosts,
         sampling: SamplingCosts | None = None,
         skewed: Skewed | None = None,
-        mixed: Mixed | None = None,
+        mixed: Beside | None = None,
         lora: Lora | None = None,
     ) -> None:
         self._costs = costs
@@ -101,7 +108,7 @@ class Composed:
             if prefills:
                 duration_ns += self._beside_ns(prefills, contexts, alone_ns)
             else:
-                duration_ns += alone_ns + self._skew_ns(batch, contexts)
+                duration_ns += alone_ns + self._skew_ns(batch, contexts, alone_ns)
         if not (math.isfinite(duration_ns) and duration_ns > 0):
             raise PredictorError(f"{duration_ns} ns came out for {batch}")
         objection = costs.outside(batch.padded_tokens, prefills, contexts)
@@ -123,7 +130,7 @@ class Composed:
             more_ns = self._beside_ns(prefills, contexts, alone_ns) - alone_ns
             rows += [OperatorTime("decode attention", more_ns, _BESIDE)] if more_ns else []
         elif contexts:
-            skew_ns = self._skew_ns(batch, contexts)
+            skew_ns = self._skew_ns(batch, contexts, _total_ns(alone))
             rows += [OperatorTime("longest context", skew_ns, _ALONE)] if skew_ns else []
         return rows + self._of_requests(len(batch.requests), batch.sampling)
 
@@ -147,8 +154,8 @@ class Composed:
             return alone_ns
         return self._mixed.decodes_ns(prefills, contexts, alone_ns)
 
-    def _skew_ns(self, batch: Batch, contexts: Sequence[int]) -> float:
-        return 0.0 if self._skewed is None else self._skewed.extra_ns(batch, contexts)
+    def _skew_ns(self, batch: Batch, contexts: Sequence[int], alone_ns: float) -> float:
+        return 0.0 if self._skewed is None else self._skewed.extra_ns(batch, contexts, alone_ns)
 
     def _adapters(self, tokens: int, loras: int) -> list[OperatorTime]:
         return [] if self._lora is None else self._lora.rows(tokens, loras)

@@ -6,6 +6,7 @@ import logging
 import os
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from warpserve.predictors.adjusted import Adjusted
@@ -18,6 +19,7 @@ from warpserve.predictors.drafted import Drafted
 from warpserve.predictors.hardware import Hardware
 from warpserve.predictors.learned.predictor import learned
 from warpserve.predictors.predictor import Explaining, PredictorError
+from warpserve.predictors.profile.predictor import profiled
 from warpserve.predictors.replay import replay
 from warpserve.predictors.strict import Strict
 from warpserve.predictors.warned import Warned
@@ -197,8 +199,9 @@ _KINDS: dict[str, Callable[[str], MakePredictor]] = {
     "analytic": lambda _: analytic,
     "constant": _constant,
     "learned": _learned,
+    "profile": lambda path: partial(profiled, path),
     "replay": _replay,
 }
 _OF_OPERATORS = ("aiconfigurator", "analytic")
-_OF_FILES = ("learned", "replay")
+_OF_FILES = ("learned", "profile", "replay")
 """Kinds whose argument is a path; a comma ends it."""

@@ -8,9 +8,8 @@ from typing import NamedTuple
 _RUNS = Path(__file__).parents[2] / "data" / "llmservingsim" / "bench"
 
 
-PROFILES = "learned from kernels"
-"""A predictor: a regression on steps put together from kernels timed inside vLLM on that card
-(tests/data/llmservingsim/profiles)."""
+PROFILES = "profile"
+"""A predictor: kernels timed inside vLLM on that card (tests/data/llmservingsim/profiles)."""
 
 
 class Case(NamedTuple):
@@ -28,6 +27,7 @@ class Case(NamedTuple):
 
 CASES = (
     Case(_RUNS / "RTXPRO6000", "rtx-pro-6000", "aiconfigurator"),
+    Case(_RUNS / "RTXPRO6000", "rtx-pro-6000", PROFILES),
     Case(_RUNS / "RTXPRO6000", "rtx-pro-6000", "analytic"),
     Case(_RUNS / "RTX4090", "rtx-4090", "analytic"),
     Case(_RUNS / "RTX4090", "rtx-4090", PROFILES),

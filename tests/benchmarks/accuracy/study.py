@@ -9,19 +9,16 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from tests.benchmarks.accuracy.cases import PROFILES, Case
-from tests.benchmarks.predictors.profiles import Profile
 from warpserve.bench.compare.comparison import Comparison
 from warpserve.bench.compare.figures import Figure
 from warpserve.bench.real.read import read_run
 from warpserve.bench.replay import arrivals_file, run_beside
 from warpserve.bench.run_folder import RunFolder
 from warpserve.bench.twin import twin_of
-from warpserve.predictors.learned.fit import fit as learn
 
 _CLOSE = 0.001
 _MOST_ROUNDS = 3
 _PROFILES = Path(__file__).parents[2] / "data" / "llmservingsim" / "profiles"
-_LAYERS = 32  # of Llama-3.1-8B
 
 
 class Fit(NamedTuple):
@@ -101,26 +98,20 @@ def _replayed(case: Case, fit: Fit, out: Path) -> Outcome:
         real = read_run(case.real)
         twin = twin_of(
             real, arrivals_file(folder),
-            gpu=case.gpu, predictor=_predictor(case, fit, folder), fast=True,
+            gpu=case.gpu, predictor=_predictor(case, fit), fast=True,
         )  # fmt: skip
         comparison = run_beside(real, twin, folder, case.real.name)
     return Outcome(case, fit, folder, comparison, _provenances(RunFolder(folder)))
 
 
-def _predictor(case: Case, fit: Fit, folder: Path) -> str:
+def _predictor(case: Case, fit: Fit) -> str:
     """Its spec."""
+    options = {"none": "", "scale": f"scale={fit.scale:.5f}"}
+    option = options.get(fit.kind, f"host={fit.host_ms:.4f}ms")
     if case.predictor != PROFILES:
-        options = {"none": "", "scale": f":scale={fit.scale:.5f}"}
-        return case.predictor + options.get(fit.kind, f":host={fit.host_ms:.4f}ms")
-    profile = Profile(_PROFILES / case.real.name / "Llama-3.1-8B", _LAYERS)
-    steps = [
-        (step.batch, round(step.measured_ns * fit.scale + fit.host_ms * 1e6))
-        for step in profile.steps()
-    ]
-    file = folder.with_name(f"{folder.name}.predictor.json")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(learn(steps, f"profiles of {case.real.name}").to_json())
-    return f"learned:{file}"
+        return ":".join(filter(None, (case.predictor, option)))
+    profile = _PROFILES / case.real.name / "Llama-3.1-8B"
+    return ",".join(filter(None, (f"profile:{profile}", option)))
 
 
 def _provenances(folder: RunFolder) -> Counter[str]:

@@ -1,0 +1,99 @@
+"""A profile's folder, read."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from warpserve.predictors.predictor import PredictorError
+from warpserve.predictors.profile.grid import Points
+
+_ATTENTION = ("prefill_chunk", "kv_prefill", "n_decode", "kv_decode")
+_EXPERTS = ("tokens", "activated_experts")
+_ONLY_WHOLE = "tp1"
+
+
+class Profile(NamedTuple):
+    """Times are in ns, of one layer."""
+
+    source: str
+    dense: dict[str, Points]
+    """By layer, over tokens."""
+    per_request: dict[str, Points]
+    """By layer, over requests."""
+    attention: Points
+    """Over new and cached tokens of a prefill, the number of decodes, and their context."""
+    experts: Points
+    """Over tokens and how many experts they hit. Empty: not measured."""
+    whole_experts: Points
+    """Likewise, of experts that are not divided."""
+
+
+def read_profile(path: str, tensor_parallel: int) -> Profile:
+    """Raises PredictorError for what is no such folder.
+
+    ``path``: with a folder for each tensor parallel degree, or one of these.
+    """
+    top = Path(path)
+    of_degree = top / f"tp{tensor_parallel}"
+    folder = of_degree if of_degree.is_dir() else top
+    if folder is top and list(top.glob("tp*")):
+        degrees = ", ".join(sorted(each.name for each in top.glob("tp*")))
+        raise PredictorError(f"{path}: no profile of tp{tensor_parallel}; there are {degrees}")
+    return Profile(
+        source=f"profile {folder.parent.name}/{folder.name}",
+        dense=_by_layer(folder, "dense", "tokens"),
+        per_request=_by_layer(folder, "per_sequence", "sequences"),
+        attention=_points(folder, "attention", _ATTENTION),
+        experts=_points(folder, "moe", _EXPERTS, required=False),
+        whole_experts=_points(top / _ONLY_WHOLE, "moe", _EXPERTS, required=False)
+        or _points(folder, "moe", _EXPERTS, required=False),
+    )
+
+
+def _by_layer(folder: Path, name: str, axis: str) -> dict[str, Points]:
+    layers: dict[str, dict[tuple[int, ...], float]] = defaultdict(dict)
+    for row in _rows(folder, name, ("layer", axis)):
+        layers[row["layer"]][int(row[axis]),] = _ns(row)
+    return dict(layers)
+
+
+def _points(folder: Path, name: str, axes: tuple[str, ...], *, required: bool = True) -> Points:
+    if not required and _file(folder, name) is None:
+        return {}
+    return {tuple(int(row[axis]) for axis in axes): _ns(row) for row in _rows(folder, name, axes)}
+
+
+def _rows(folder: Path, name: str, axes: tuple[str, ...]) -> Iterator[dict[str, str]]:
+    """Raises PredictorError for a file that is missing, lacks columns, or has no numbers there."""
+    file = _file(folder, name)
+    if file is None:
+        raise PredictorError(f"{folder}: no {name}.csv, so no profile of LLMServingSim's profiler")
+    try:
+        data = file.read_bytes()
+        text = (gzip.decompress(data) if file.suffix == ".gz" else data).decode()
+        rows = csv.DictReader(io.StringIO(text))
+        missing = {*axes, "time_us"} - {*(rows.fieldnames or ())}
+        if missing:
+            raise PredictorError(f"{file}: no column {', '.join(sorted(missing))}")
+        yield from rows
+    except (OSError, EOFError, UnicodeDecodeError, ValueError, TypeError) as error:
+        raise PredictorError(f"{file}: {error}") from error
+
+
+def _file(folder: Path, name: str) -> Path | None:
+    found = (folder / f"{name}.csv", folder / f"{name}.csv.gz")
+    return next((each for each in found if each.is_file()), None)
+
+
+def _ns(row: dict[str, str]) -> float:
+    duration_us = float(row["time_us"])
+    if not (math.isfinite(duration_us) and duration_us > 0):
+        raise ValueError(f"time_us is {row['time_us']}")
+    return duration_us * 1e3
