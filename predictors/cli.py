@@ -45,7 +45,7 @@ def predict(
     ] = "greedy",
     engine: Annotated[str, typer.Option(help="ENGINE==VERSION")] = "vllm==0.24.0",
     predictor: Annotated[
-        str, typer.Option(help="aiconfigurator, analytic or constant:10ms")
+        str, typer.Option(help="such as aiconfigurator, analytic, profile:FOLDER")
     ] = "aiconfigurator",
     tp: options.TensorParallel = 1,
     pp: Annotated[int, typer.Option(min=1, help="pipeline parallel: the first stage")] = 1,

@@ -3,7 +3,7 @@
 FlashAttention 2 gives a decode's heads of keys and values a thread block each, and divides contexts
 among more blocks only where there would be fewer blocks than 0.8 times twice the multiprocessors
 (num_splits_heuristic in vLLM's flash-attention, csrc/flash_attn/flash_api.cpp). Blocks start head
-by head, so each request's last one starts when but one head's share of the work is left. Requests
+by head, so each request's last one starts when one head's share of the work is left. Requests
 that came first have the longest contexts and the first places in a batch, so theirs begin then. One
 that takes longer than that share goes on alone, however much bandwidth is free: it loads a tile of
 keys, then one of values, and waits for each.

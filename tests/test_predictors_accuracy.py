@@ -6,7 +6,7 @@ import pytest
 
 from tests.benchmarks.predictors.clients import steady
 from tests.benchmarks.predictors.errors import Errors
-from tests.benchmarks.predictors.profiles import _PROFILES, Profile
+from tests.benchmarks.predictors.profiles import PROFILES, Profile
 from tests.benchmarks.predictors.real_runs import _RUNS, decode_steps
 from tests.benchmarks.predictors.serving_points import points_by_cell
 from tests.benchmarks.predictors.sglang_points import errors_without_it
@@ -109,7 +109,7 @@ def test_what_a_point_is_told_of_is_not_the_point_itself() -> None:
 
 
 def test_profiles_and_runs_give_steps_of_all_kinds() -> None:
-    steps = list(Profile(_PROFILES / "RTX4090" / "Llama-3.1-8B", 32).steps())
+    steps = list(Profile(PROFILES / "RTX4090" / "Llama-3.1-8B", 32).steps())
     assert {step.kind for step in steps} == {"decode", "prefill", "mixed"}
     one_decode = next(step for step in steps if step.kind == "decode")
     weights_ns = 2 * 7.5e9 / 1.008e12 * 1e9  # read once

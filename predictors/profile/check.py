@@ -11,7 +11,7 @@ from warpserve.predictors.profile.files import Profile
 _NEEDED = "qkv_proj"
 _MATRICES = (_NEEDED, "o_proj", "gate_up_proj", "down_proj")
 _WEIGHT_BYTES = 2
-_PLAUSIBLE = (0.45, 1.15)
+_PLAUSIBLE = (0.5, 1.15)
 """Parts of the memory's bandwidth. Half the ranks, or half the bytes of a weight, are outside."""
 
 

@@ -7,7 +7,7 @@ import gzip
 import io
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from warpserve.predictors.profile.grid import Points
 
 _ATTENTION = ("prefill_chunk", "kv_prefill", "n_decode", "kv_decode")
 _EXPERTS = ("tokens", "activated_experts")
+_TIME = "time_us"
 _ONLY_WHOLE = "tp1"
 
 
@@ -59,18 +60,24 @@ def read_profile(path: str, tensor_parallel: int) -> Profile:
 
 def _by_layer(folder: Path, name: str, axis: str) -> dict[str, Points]:
     layers: dict[str, dict[tuple[int, ...], float]] = defaultdict(dict)
-    for row in _rows(folder, name, ("layer", axis)):
-        layers[row["layer"]][int(row[axis]),] = _ns(row)
+    for row in _rows(folder, name, (axis,), label="layer"):
+        layers[row.label][row.point] = row.duration_ns
     return dict(layers)
 
 
-def _points(folder: Path, name: str, axes: tuple[str, ...], *, required: bool = True) -> Points:
+def _points(folder: Path, name: str, axes: Sequence[str], *, required: bool = True) -> Points:
     if not required and _file(folder, name) is None:
         return {}
-    return {tuple(int(row[axis]) for axis in axes): _ns(row) for row in _rows(folder, name, axes)}
+    return {row.point: row.duration_ns for row in _rows(folder, name, axes)}
 
 
-def _rows(folder: Path, name: str, axes: tuple[str, ...]) -> Iterator[dict[str, str]]:
+class _Row(NamedTuple):
+    label: str
+    point: tuple[int, ...]
+    duration_ns: float
+
+
+def _rows(folder: Path, name: str, axes: Sequence[str], label: str | None = None) -> list[_Row]:
     """Raises PredictorError for a file that is missing, lacks columns, or has no numbers there."""
     file = _file(folder, name)
     if file is None:
@@ -78,11 +85,19 @@ def _rows(folder: Path, name: str, axes: tuple[str, ...]) -> Iterator[dict[str, 
     try:
         data = file.read_bytes()
         text = (gzip.decompress(data) if file.suffix == ".gz" else data).decode()
-        rows = csv.DictReader(io.StringIO(text))
-        missing = {*axes, "time_us"} - {*(rows.fieldnames or ())}
+        table = csv.DictReader(io.StringIO(text))
+        columns = (*axes, _TIME, *([label] if label else ()))
+        missing = [column for column in columns if column not in (table.fieldnames or ())]
         if missing:
-            raise PredictorError(f"{file}: no column {', '.join(sorted(missing))}")
-        yield from rows
+            raise PredictorError(f"{file}: no column {', '.join(missing)}")
+        return [
+            _Row(
+                row[label] if label else "",
+                tuple(int(row[axis]) for axis in axes),
+                _duration_ns(row[_TIME]),
+            )
+            for row in table
+        ]
     except (OSError, EOFError, UnicodeDecodeError, ValueError, TypeError) as error:
         raise PredictorError(f"{file}: {error}") from error
 
@@ -92,8 +107,8 @@ def _file(folder: Path, name: str) -> Path | None:
     return next((each for each in found if each.is_file()), None)
 
 
-def _ns(row: dict[str, str]) -> float:
-    duration_us = float(row["time_us"])
+def _duration_ns(text: str) -> float:
+    duration_us = float(text)
     if not (math.isfinite(duration_us) and duration_us > 0):
-        raise ValueError(f"time_us is {row['time_us']}")
+        raise ValueError(f"{_TIME} is {text}")
     return duration_us * 1e3

@@ -25,7 +25,7 @@ from warpserve.predictors.learned.fit import fit
 from warpserve.predictors.learned.predictor import Learned
 from warpserve.predictors.spec import predictor_of
 
-_PROFILES = Path(__file__).parents[2] / "data" / "llmservingsim" / "profiles"
+PROFILES = Path(__file__).parents[2] / "data" / "llmservingsim" / "profiles"
 _CASES = (
     ("RTX4090", "Llama-3.1-8B", "rtx-4090", "llama-3.1-8b", ("analytic",)),
     ("RTXPRO6000", "Llama-3.1-8B", "rtx-pro-6000", "llama-3.1-8b", ("aiconfigurator", "analytic")),
@@ -81,7 +81,7 @@ def markdown() -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|"
     for folder, model, gpu, name, kinds in _CASES:
         config = model_named(name).config()
-        profile = Profile(_PROFILES / folder / model, config["num_hidden_layers"])
+        profile = Profile(PROFILES / folder / model, config["num_hidden_layers"])
         deployment = Deployment(config, hardware_of(gpu), "vllm", "0.24.0")
         steps = list(profile.steps())
         for kind in kinds:

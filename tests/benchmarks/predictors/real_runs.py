@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from tests.benchmarks.predictors.errors import HEADINGS, Errors
+from tests.benchmarks.predictors.profiles import PROFILES
 from warpserve.bench.models import model_named
 from warpserve.bench.real.read import read_run
 from warpserve.bench.real.schema import Request
@@ -23,10 +24,10 @@ from warpserve.predictors.spec import predictor_of
 
 _RUNS = Path(__file__).parents[2] / "data" / "llmservingsim" / "bench"
 _CASES = (
-    ("RTX4090", "rtx-4090", ("analytic",)),
-    ("RTXPRO6000", "rtx-pro-6000", ("aiconfigurator", "analytic")),
+    ("RTX4090", "rtx-4090", ("analytic", "profile")),
+    ("RTXPRO6000", "rtx-pro-6000", ("aiconfigurator", "analytic", "profile")),
 )
-_MODEL = "llama-3.1-8b"
+_MODEL, _PROFILED = "llama-3.1-8b", "Llama-3.1-8B"
 _LEAST_AGREEMENT = 0.9
 
 
@@ -68,7 +69,8 @@ def markdown() -> Iterator[str]:
         deployment = Deployment(model_named(_MODEL).config(), hardware_of(gpu), "vllm", "0.24.0")
         steps = list(decode_steps(_RUNS / folder))
         for kind in kinds:
-            predictor = predictor_of(kind, deployment)
+            profile = PROFILES / folder / _PROFILED
+            predictor = predictor_of(f"{kind}:{profile}" if kind == "profile" else kind, deployment)
             errors = [
                 predictor.predict(batch).duration_ns / measured_ns - 1
                 for batch, measured_ns in steps
