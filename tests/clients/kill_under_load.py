@@ -3,7 +3,7 @@
 ``kill_under_load.py URL VICTIM COMMAND…``: starts COMMAND, a client; once the server runs requests
 of it, kills VICTIM: the ``client``, or the engine's worker that logs its steps to that folder.
 Prints how many requests the server runs six seconds later, null where it answers no more: SGLang
-looks every four whether a client is still there.
+looks every four whether a client is still there. And that instant, of the clock that steps have.
 """
 
 import json
@@ -50,4 +50,5 @@ while not running():
 os.kill(client.pid if victim == "client" else worker(Path(victim)), signal.SIGKILL)
 client.wait()
 time.sleep(6)
-print(json.dumps({"client": client.returncode, "running": running()}))
+now_ns = time.monotonic_ns()
+print(json.dumps({"client": client.returncode, "running": running(), "now_ns": now_ns}))

@@ -13,6 +13,10 @@ from warpserve.patches.engines import EngineRequirement, EngineStore
 ENGINE_VARIABLE = "WARPSERVE_TEST_SGLANG"
 SGLANG = EngineRequirement.parse(os.environ.get(ENGINE_VARIABLE, "sglang==0.5.23"))
 """What is under test: `make matrix` says other versions."""
+IS_OLD = SGLANG.version == "0.5.14"
+"""Has no storage tier `sim` and no token ids in completions; its metrics say how many requests were
+running when it last logged a batch.
+"""
 
 
 def sglang_python() -> Path:

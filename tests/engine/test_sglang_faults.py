@@ -9,12 +9,16 @@ from pathlib import Path
 
 from tests.engine.pressure import Pressure
 from tests.engine.sessions import LIMIT_S, MODEL, on_gpu
-from tests.engine.sglang_served import sglang_python
+from tests.engine.sglang_served import IS_OLD, sglang_python
 from tests.harness import Warpserve, free_port
 
 
 def test_a_killed_client_leaves_the_server_free(sglang_pressure: Pressure) -> None:
-    assert json.loads(sglang_pressure.served.log("killed_client")) == {"client": -9, "running": 0}
+    said = json.loads(sglang_pressure.served.log("killed_client"))
+    assert said["client"] == -9
+    assert said["running"] == 0 or IS_OLD
+    ends_ns = [step["end_ns"] for step in sglang_pressure.served.steps]
+    assert not [end_ns for end_ns in ends_ns if 0 <= said["now_ns"] - end_ns < 1e9]
     assert "was killed by signal 9 (Killed)" in sglang_pressure.served.outcome.stderr
 
 

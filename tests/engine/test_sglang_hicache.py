@@ -8,7 +8,7 @@ import pytest
 
 from tests.engine.features import feature
 from tests.engine.served import Answered, completion, prompt
-from tests.engine.sglang_served import SGLANG, serve_sglang
+from tests.engine.sglang_served import IS_OLD, serve_sglang
 from tests.harness import Warpserve
 from warpserve.predictors.from_catalogue import hardware_of
 
@@ -19,7 +19,7 @@ STEP_MS = 20.0
 PROMPT, PAGE = 4_000, 64
 CACHED = PROMPT // PAGE * PAGE
 READ_BYTES_PER_S = 2e9
-TIERS = ("file",) if SGLANG.version == "0.5.14" else ("file", "sim")
+TIERS = ("file",) if IS_OLD else ("file", "sim")
 
 
 @feature(

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tests.benchmarks.accuracy import last_decodes
 from tests.benchmarks.accuracy.cases import BARS_FITTED, BARS_UNFITTED, CASES, SHOWN
 from tests.benchmarks.accuracy.gallery import write_gallery
 from tests.benchmarks.accuracy.study import Outcome, study
@@ -42,27 +43,25 @@ It is the one with which the mean TPOT of this run comes out, so that this is no
 _WHY = """\
 ## Where it is worse, and why
 
-One number does not make the shape of step times right. After the last prefill of the RTX PRO 6000's
-run only decodes are left. How many steps those seconds had follows from who got tokens when, and
-beside what aiconfigurator's tables say without a fit they took as much longer as below.
+One number does not make the shape of step times right. After the last first token of a run only
+decodes are left, in whole numbers of steps. How much longer they took than predicted without a fit,
+in the median of so many intervals, by requests
+([last_decodes.py](../../tests/benchmarks/accuracy/last_decodes.py)):
+"""
 
-| requests | 119 | 102 | 72 | 57 | 48 | 35 | 29 | 14 | 7 | 1 |
-|---|---|---|---|---|---|---|---|---|---|---|
-| longest context | 4,444 | 4,493 | 4,589 | 4,660 | 4,721 | 2,187 | 2,249 | 2,394 | 2,490 | 2,505 |
-| a step, in ms | 29.1 | 26.0 | 24.5 | 22.0 | 21.4 | 18.6 | 16.6 | 14.2 | 12.7 | 11.4 |
-| longer by | +2 % | -2 % | +9 % | +9 % | +11 % | +15 % | +9 % | +9 % | +5 % | +1 % |
-
-Two causes of what was +7 to +23 % before are in the predictors now: keys and values are read from
-memory, not from a cache, and the longest of many contexts goes on alone
-([predictors.md](../predictors.md)). What is left is 1 to 2 ms for 7 to 72 requests, whatever their
-contexts. Attention by LLMServingSim's kernels, timed inside vLLM, explains half of it below 32
-requests; the rest of it is not known. Steps with 2,048 tokens of prefills are a percent short, too.
-A scale that makes up for it on average is too large for full batches, hence TPOT's P99, and too
-small while requests are few, at the beginning, on which the median of TTFT depends, and at the end,
-hence the makespan. The first request took 60 ms longer than its steps: something started up.
-
-The RTX 4090's run is limited by its KV cache, so that errors of any step decide who waits and who
-is preempted.
+_CAUSES = """\
+- Steps of 33 to 64 requests take the RTX PRO 6000 a millisecond more than those of more and of
+  fewer, from one request to the next: when the 65th ends, a step becomes *longer* by 1.0 ms, and
+  behind the 33rd 1.2 ms shorter than predicted. Matrices of so many rows have kernels of their own,
+  but neither the tables nor the profile, which agree within 2 %, have them any slower.
+- Beside that, what lacks in aiconfigurator's tables is a time that each step takes, 0.6 to 1.2 ms,
+  and not a share of it: so `host` makes up for it better than a scale.
+- The first request took 60 ms longer than its steps, and the next half second a quarter of a second
+  more than its steps: something started up, which no replay has. All later requests wait for it:
+  0.3 s are 3 % of the median TTFT.
+- The RTX 4090's steps are 2 to 5 % shorter than the kernels that were profiled on that card, and
+  its run is limited by its KV cache, so that errors of any step decide who waits and who is
+  preempted.
 """
 
 _SCOPE = """\
@@ -96,6 +95,9 @@ def lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
     yield from _bars(outcomes)
     yield ""
     yield _WHY
+    yield from last_decodes.markdown()
+    yield ""
+    yield _CAUSES
     yield _SCOPE
     yield from _coverage(outcomes)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-_RUNS = Path(__file__).parents[2] / "data" / "llmservingsim" / "bench"
+_DATA = Path(__file__).parents[2] / "data" / "llmservingsim"
+_RUNS = _DATA / "bench"
+_PROFILED = "Llama-3.1-8B"
 
 
 PROFILES = "profile"
@@ -23,6 +25,13 @@ class Case(NamedTuple):
     @property
     def name(self) -> str:
         return f"{self.gpu}, {self.predictor}"
+
+    def spec(self, options: str) -> str:
+        """``options``: such as ``scale=1.02``, or none."""
+        if self.predictor != PROFILES:
+            return ":".join(filter(None, (self.predictor, options)))
+        profile = _DATA / "profiles" / self.real.name / _PROFILED
+        return ",".join(filter(None, (f"{PROFILES}:{profile}", options)))
 
 
 CASES = (

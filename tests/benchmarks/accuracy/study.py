@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from tests.benchmarks.accuracy.cases import PROFILES, Case
+from tests.benchmarks.accuracy.cases import Case
 from warpserve.bench.compare.comparison import Comparison
 from warpserve.bench.compare.figures import Figure
 from warpserve.bench.real.read import read_run
@@ -18,7 +18,6 @@ from warpserve.bench.twin import twin_of
 
 _CLOSE = 0.001
 _MOST_ROUNDS = 3
-_PROFILES = Path(__file__).parents[2] / "data" / "llmservingsim" / "profiles"
 
 
 class Fit(NamedTuple):
@@ -37,6 +36,12 @@ class Fit(NamedTuple):
     @property
     def host_ms(self) -> float:
         return self.value if self.kind == "host" else 0.0
+
+    @property
+    def options(self) -> str:
+        """Of a predictor's spec."""
+        options = {"none": "", "scale": f"scale={self.value:.5f}"}
+        return options.get(self.kind, f"host={self.value:.4f}ms")
 
     def __str__(self) -> str:
         words = {"none": "nothing", "scale": f"scale {self.value:.4f}"}
@@ -98,20 +103,10 @@ def _replayed(case: Case, fit: Fit, out: Path) -> Outcome:
         real = read_run(case.real)
         twin = twin_of(
             real, arrivals_file(folder),
-            gpu=case.gpu, predictor=_predictor(case, fit), fast=True,
+            gpu=case.gpu, predictor=case.spec(fit.options), fast=True,
         )  # fmt: skip
         comparison = run_beside(real, twin, folder, case.real.name)
     return Outcome(case, fit, folder, comparison, _provenances(RunFolder(folder)))
-
-
-def _predictor(case: Case, fit: Fit) -> str:
-    """Its spec."""
-    options = {"none": "", "scale": f"scale={fit.scale:.5f}"}
-    option = options.get(fit.kind, f"host={fit.host_ms:.4f}ms")
-    if case.predictor != PROFILES:
-        return ":".join(filter(None, (case.predictor, option)))
-    profile = _PROFILES / case.real.name / "Llama-3.1-8B"
-    return ",".join(filter(None, (f"profile:{profile}", option)))
 
 
 def _provenances(folder: RunFolder) -> Counter[str]:

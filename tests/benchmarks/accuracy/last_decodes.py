@@ -1,0 +1,103 @@
+"""Steps of decodes alone, beside what predictors say: the end of each real run.
+
+After the last first token of a run nothing is prefilled, and each step gives each request a token,
+until it has its last. Between two last tokens that are known there is a whole number of steps; an
+interval counts where only one number makes them anywhere near as long as predicted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from tests.benchmarks.accuracy.cases import CASES
+from warpserve.bench.models import model_named
+from warpserve.bench.real.read import read_run
+from warpserve.predictors.batch import Batch, RequestStep
+from warpserve.predictors.captured import padded_tokens
+from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.from_catalogue import hardware_of
+from warpserve.predictors.predictor import Predictor
+from warpserve.predictors.spec import predictor_of
+
+_MODEL = "llama-3.1-8b"
+_NEAR = (0.92, 1.13)
+"""Measured over predicted: what one step more or less puts outside."""
+_UP_TO = (8, 16, 32, 64, 128)
+"""Requests of a row: tiles of matrices have as many rows."""
+
+
+class Ending(NamedTuple):
+    """A request that was decoding when the last of all prefills was done."""
+
+    end_s: float
+    context: int
+    """At its end."""
+
+
+class Step(NamedTuple):
+    requests: int
+    measured_ms: float
+    predicted_ms: float
+
+
+def endings(folder: Path) -> tuple[list[Ending], float]:
+    """And when the last first token was there."""
+    begin_s, found = 0.0, []
+    for request in read_run(folder).requests:
+        queued_s, ttft_s, latency_s = request.queued_s, request.ttft_s, request.latency_s
+        assert queued_s is not None
+        assert ttft_s is not None
+        assert latency_s is not None
+        begin_s = max(begin_s, queued_s + ttft_s)
+        context = (request.input_tokens or 0) + (request.output_tokens or 0)
+        found.append(Ending(queued_s + latency_s, context))
+    return [each for each in found if each.end_s > begin_s], begin_s
+
+
+def last_steps(found: Sequence[Ending], begin_s: float, predictor: Predictor) -> Iterator[Step]:
+    """From the last one backwards, by which contexts are known."""
+    ends_s = sorted({begin_s, *(each.end_s for each in found)})
+    steps_left = dict.fromkeys(found, 0)
+    for start_s, end_s in reversed(list(pairwise(ends_s))):
+        running = [each for each in found if each.end_s >= end_s]
+        batch = _decodes([each.context - steps_left[each] for each in running])
+        measured_ms = (end_s - start_s) * 1e3
+        predicted_ms = predictor.predict(batch).duration_ns / 1e6
+        low, high = (measured_ms / predicted_ms / factor for factor in reversed(_NEAR))
+        counts = [count for count in range(1, math.ceil(high)) if low <= count <= high]
+        if len(counts) == 1:
+            yield Step(len(running), measured_ms / counts[0], predicted_ms)
+        for each in running:
+            steps_left[each] += counts[0] if counts else round(measured_ms / predicted_ms)
+
+
+def markdown() -> Iterator[str]:
+    """How much longer steps took than predicted, in the median."""
+    bounds = [*pairwise((0, *_UP_TO))]
+    yield f"| GPU, predictor | {' | '.join(f'{low + 1} to {high}' for low, high in bounds)} |"
+    yield f"|---|{'---|' * len(bounds)}"
+    for case in CASES:
+        config, hardware = model_named(_MODEL).config(), hardware_of(case.gpu)
+        predictor = predictor_of(case.spec(""), Deployment(config, hardware, "vllm", "0.19.0"))
+        steps = list(last_steps(*endings(case.real), predictor))
+        cells = " | ".join(_cell(steps, low, high) for low, high in bounds)
+        yield f"| {case.name} | {cells} |"
+
+
+def _cell(steps: Sequence[Step], low: int, high: int) -> str:
+    found = [each for each in steps if low < each.requests <= high]
+    if not found:
+        return ""
+    more_ms = median(each.measured_ms - each.predicted_ms for each in found)
+    measured_ms = median(each.measured_ms for each in found)
+    return f"{more_ms:+.2f} of {measured_ms:.1f} ms ({len(found)})"
+
+
+def _decodes(contexts: Sequence[int]) -> Batch:
+    steps = tuple(RequestStep(1, context - 1, is_prefill=False) for context in contexts)
+    return Batch(steps, padded_tokens(len(steps)))
