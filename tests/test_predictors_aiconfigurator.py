@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 
 from tests.harness import CLIENTS, Warpserve, member_pythons
-from tests.test_predictors import BATCHES, UNHURRIED, decodes, deployment, ns, prefill
+from tests.test_predictors import BATCHES, MODELS, UNHURRIED, decodes, deployment, ns, prefill
 from warpserve.predictors.aiconfigurator import tables
 from warpserve.predictors.aiconfigurator.client import aiconfigurator, python_environment
 from warpserve.predictors.aiconfigurator.step_table import StepTable, TableCosts
+from warpserve.predictors.aiconfigurator.unlisted import unlisted
 from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.composed import Composed
 from warpserve.predictors.from_catalogue import hardware_of
@@ -26,6 +27,11 @@ pytest.importorskip("aiconfigurator_core")
 
 ATTENTION = 3
 """Its place among the package's operators of a Llama."""
+
+
+ROTATING, NORMS = "rotary embedding", "norms of queries and keys"
+STORING = "storing keys and values"
+UNLISTED = {ROTATING, NORMS, STORING}
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +62,46 @@ def milliseconds(rows: list[tuple[str, float, float, str]]) -> float:
 def test_matrices_are_those_of_the_package(costs: TableCosts, package: Any, tokens: int) -> None:
     others = [index for index in range(9) if index != ATTENTION]
     theirs = milliseconds(package.evaluate_context_ops(others, batch_size=1, s=1, x=tokens))
-    ours = sum(row.duration_ns for row in costs.tokens(tokens, has_prefill=True)) / 1e6
+    listed = [row for row in costs.tokens(tokens, has_prefill=True) if row.name not in UNLISTED]
+    ours = sum(row.duration_ns for row in listed) / 1e6
     assert ours == pytest.approx(theirs, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        ({}, {ROTATING, STORING}),
+        ({"engine": "sglang", "engine_version": "0.5.14"}, {ROTATING}),
+        ({"config": MODELS["qwen3-32b"]}, {ROTATING, STORING, NORMS}),
+        ({"config": MODELS["qwen3-30b-a3b"], "tensor_parallel": 4}, {ROTATING, STORING, NORMS}),
+        ({"config": MODELS["deepseek-v3"]}, set()),
+    ],
+)
+def test_what_the_package_does_not_list(changes: dict[str, Any], names: set[str]) -> None:
+    found = unlisted(replace(deployment(), **changes), [1, 2_048])
+    assert {each.name for each in found} == names
+    assert all(one < many for one, many in (each.duration_ns for each in found))
+
+
+@pytest.mark.parametrize(
+    ("gpu", "model", "tokens", "rotating_us"),
+    [
+        ("RTXPRO6000", "llama-3.1-8b", 1, 2.7),
+        ("RTXPRO6000", "llama-3.1-8b", 2_048, 12.0),
+        ("RTXPRO6000", "qwen3-32b", 2_048, 19.8),
+        ("RTX4090", "llama-3.1-8b", 1_024, 11.1),
+        ("RTX4090", "llama-3.1-8b", 2_048, 26.2),
+    ],
+)
+def test_rotating_is_near_what_was_profiled(
+    gpu: str, model: str, tokens: int, rotating_us: float
+) -> None:
+    """``rotating_us``: rotary_emb in tests/data/llmservingsim/profiles, of one layer."""
+    kind = {"RTX4090": "rtx-4090", "RTXPRO6000": "rtx-pro-6000"}[gpu]
+    asked = replace(deployment(), config=MODELS[model], hardware=hardware_of(kind))
+    rotating = next(each for each in unlisted(asked, [tokens]) if each.name == ROTATING)
+    layers = MODELS[model]["num_hidden_layers"]
+    assert rotating.duration_ns[0] / layers / 1e3 == pytest.approx(rotating_us, rel=0.4)
 
 
 @pytest.mark.parametrize(

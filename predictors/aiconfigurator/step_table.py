@@ -22,6 +22,8 @@ class Operator:
     """As the package says: silicon (measured), mixed, empirical (a formula)."""
     duration_ns: list[int]
     """At each point of the axis, all layers together."""
+    is_listed: bool = True
+    """In the package; others are formulas of this project."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class TableCosts:
         self._table = table
         self._curves = {
             has_prefill: [
-                (each.name, Curve(table.tokens, each.duration_ns), f"{each.source}, {table.source}")
+                (each.name, Curve(table.tokens, each.duration_ns), _source(each, table))
                 for each in operators
             ]
             for has_prefill, operators in (
@@ -113,7 +115,7 @@ class TableCosts:
 
     def logits(self, requests: int) -> list[OperatorTime]:
         logits = self._table.logits
-        source = f"{logits.source}, {self._table.source}"
+        source = _source(logits, self._table)
         return [OperatorTime(logits.name, self._logits.at(requests), source)]
 
     def prefill_attention(self, prefills: Sequence[Prefill]) -> list[OperatorTime]:
@@ -173,6 +175,10 @@ class TableCosts:
         )
         below, above = blend(shorter, longer, of_new)
         return (below + (above - below) * of_cached) / counted
+
+
+def _source(operator: Operator, table: StepTable) -> str:
+    return f"{operator.source}, {table.source}" if operator.is_listed else operator.source
 
 
 def _from_memory(measured: Sequence[float], reading: Sequence[float]) -> list[float]:

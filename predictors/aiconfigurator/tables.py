@@ -24,6 +24,7 @@ from typing import Any
 from warpserve.cache import cache_folder
 from warpserve.predictors import marlin
 from warpserve.predictors.aiconfigurator.step_table import Limits, Operator, StepTable
+from warpserve.predictors.aiconfigurator.unlisted import unlisted
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.hardware import Hardware
 from warpserve.predictors.model_shape import LatentAttention, model_shape
@@ -143,6 +144,7 @@ def build_table(deployment: Deployment) -> StepTable:
 def _table_of(model: _Model, deployment: Deployment, tables: str) -> StepTable:
     prefill_operators = model.of_tokens(is_prefill=True)
     decode_operators = model.of_tokens(is_prefill=False)
+    more = unlisted(deployment, _TOKENS)
     decode_attention = [
         [model.decode_attention_ns(requests, context) for context in _CONTEXT]
         for requests in _REQUESTS
@@ -158,8 +160,8 @@ def _table_of(model: _Model, deployment: Deployment, tables: str) -> StepTable:
         notes=[*_known_holes(deployment, tables), *_not_measured(sources)],
         limits=limits_of(deployment),
         tokens=_TOKENS,
-        prefill_operators=prefill_operators,
-        decode_operators=decode_operators,
+        prefill_operators=prefill_operators + more,
+        decode_operators=decode_operators + more,
         requests=_REQUESTS,
         logits=model.logits(),
         cold_token_ns=_cold_token_ns(model, limits_of(deployment)),
