@@ -47,6 +47,7 @@ from warpserve.patches.lone_groups import without_transport
 from warpserve.patches.recording import RECORDING
 from warpserve.patches.versions import require_version
 from warpserve.patches.virtual_gpu import is_virtual
+from warpserve.patches.vllm.accepting import accept_in_turns
 from warpserve.patches.vllm.arrivals import settle_arrivals
 from warpserve.patches.vllm.deadlock import end_deadlocks
 from warpserve.patches.vllm.frontend import delay_requests
@@ -91,6 +92,7 @@ def install() -> None:
 def _install_virtual() -> None:
     hand_over_soon()
     after_import("uvicorn.server", look_each_second)
+    after_import("vllm.entrypoints.launchers.launcher", accept_in_turns)
     for command, subcommand in _COMMANDS_WITH_ENGINES:
         after_import(
             f"vllm.entrypoints.cli.{command}",

@@ -31,9 +31,10 @@ be sent, to the real vLLM of the version that was recorded, with its flags and i
 as they are known, on a virtual GPU. Beside it is the real run (tests/data/llmservingsim:
 Llama-3.1-8B in bf16, 300 ShareGPT requests at ten a second). An error is that of the emulated
 run's figure; of curves over time it is their mean distance, over the real mean
-([real-runs.md](../real-runs.md) has the definitions). What was expected beforehand:
-[EXPECTATIONS-2.md](../../tests/benchmarks/accuracy/EXPECTATIONS-2.md), and before the predictors'
-latest parts [EXPECTATIONS.md](../../tests/benchmarks/accuracy/EXPECTATIONS.md).
+([real-runs.md](../real-runs.md) has the definitions). What was expected beforehand, and of what
+nothing was: [EXPECTATIONS-3.md](../../tests/benchmarks/accuracy/EXPECTATIONS-3.md), and of earlier
+parts of the predictors [EXPECTATIONS-2.md](../../tests/benchmarks/accuracy/EXPECTATIONS-2.md) and
+[EXPECTATIONS.md](../../tests/benchmarks/accuracy/EXPECTATIONS.md).
 
 *Scale* and *host* mean that one number was fitted for this GPU and predictor: a factor of all step
 times, or a time that each step takes beside them (sampling and the engine's host are in no table).
