@@ -33,6 +33,9 @@ class Request:
     prompt_tokens: int
     allowed: Sequence[int] | None
     """Token ids that the client restricts the answer to."""
+    allowed_first: Sequence[int] | None
+    """Those of them that do not end it: for its first ``least_tokens``."""
+    least_tokens: int
     given_output: list[int]
     known_tokens: int
     """Of the prompt and of the outputs so far: computing the last of them gives a new one."""
@@ -129,8 +132,9 @@ class Requests:
         answered = position - request.prompt_tokens
         if answered < len(request.given_output):
             return request.given_output[answered]
-        if request.allowed:
-            return self._tokens.one_of(request.allowed, request.seed, position)
+        is_first = answered < request.least_tokens
+        if allowed := request.allowed_first if is_first else request.allowed:
+            return self._tokens.one_of(allowed, request.seed, position)
         return self._tokens.at(request.seed, position)
 
 
@@ -160,6 +164,8 @@ def _request_of(new: Any) -> Request:
         seed=seed_of(prompt, _choice_of(new.req_id)),
         prompt_tokens=len(prompt),
         allowed=sampling.allowed_token_ids if sampling is not None else None,
+        allowed_first=_allowed_first(sampling) if sampling is not None else None,
+        least_tokens=sampling.min_tokens if sampling is not None else 0,
         given_output=given_token_ids(extra.get(GIVEN_OUTPUT, ())),
         known_tokens=len(known),
         computed_tokens=new.num_computed_tokens,
@@ -167,6 +173,13 @@ def _request_of(new: Any) -> Request:
         sampling=sampling_of(sampling),
         pooling=new.pooling_params,
     )
+
+
+def _allowed_first(sampling: Any) -> Sequence[int] | None:
+    """Until there are min_tokens of an answer, vLLM's sampler forbids what would end it."""
+    if not sampling.allowed_token_ids:
+        return None
+    return [each for each in sampling.allowed_token_ids if each not in sampling.all_stop_token_ids]
 
 
 def _choice_of(request_id: str) -> int:

@@ -48,7 +48,7 @@ from tests.engine.pressure import (
 from tests.engine.served import completion
 from tests.engine.served import prompt as token_ids
 from tests.engine.served import serve as serve_bursts
-from tests.engine.sessions import MODEL, TEXT_WAIT_S, serve
+from tests.engine.sessions import ENGINE, MODEL, TEXT_WAIT_S, serve
 from tests.harness import CLIENTS, Warpserve, free_port
 from warpserve.bench.results import read_vllm_results
 
@@ -158,15 +158,17 @@ def test_what_was_not_measured_is_no_zero(pressure: Pressure) -> None:
 def test_a_deadlock_of_the_scheduler_is_said_and_ends_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """5,600 blocks hold 12,800 tokens of all layers, or 33,000 where five of six keep a window.
+    """5,600 blocks hold 12,800 tokens of all layers, or 33,000 where five of six keep a window; in
+    0.33 layers are put together in another way, and it takes more of them.
 
     vLLM 0.24.0 admits what fits by the second count, older ones by the first.
     """
+    blocks = 8_600 if ENGINE.version == "0.33.0" else 5_600
     monkeypatch.setenv("PYTHONPATH", str(CLIENTS))
     port = free_port()
     load = [request(prompt(32_000), output_tokens=10, model=GEMMA)]
     flags = (
-        "--max-model-len", "32768", "--num-gpu-blocks-override", "5600",
+        "--max-model-len", "32768", "--num-gpu-blocks-override", str(blocks),
         "--scheduler-cls", "old_admission.OldAdmission",
     )  # fmt: skip
     clients = {"long": client(tmp_path, port, "long", load)}
@@ -176,7 +178,8 @@ def test_a_deadlock_of_the_scheduler_is_said_and_ends_the_server(
     assert answer["status"] == 500
     assert 10 <= answer["took_s"] < 11
     assert "vLLM's scheduler is in a deadlock" in served.log("server")
-    assert "with 32000 tokens; 5599 blocks of the KV cache are free" in served.log("server")
+    said = f"with 32000 tokens; {blocks - 1} blocks of the KV cache are free"
+    assert said in served.log("server")
 
 
 def test_an_idle_rank_of_experts_that_takes_no_step_is_waited_for_and_named(
@@ -248,8 +251,9 @@ def test_the_block_size_is_the_one_that_the_engine_resolves(
         "--max-model-len=8192",
         bursts=[[completion(token_ids(0, 3_000), 3)]],
     )
-    assert "Setting attention block size to 1056 tokens" in served.log
-    assert any('block_size="1056"' in name for name in served.metrics)
+    said = re.search(r"Setting attention block size to (1056|1088) tokens", served.log)
+    assert said, served.log
+    assert any(f'block_size="{said[1]}"' in name for name in served.metrics)
     assert len(served.answers[0][0]["times_ms"]) == 3
 
 

@@ -23,7 +23,7 @@ _ASKED: dict[str, dict[str, Any]] = {
     "three_choices": {"n": 3},
     "again": {},
     "allowed": {"allowed_token_ids": [500, 600]},
-    "stop": {"allowed_token_ids": [500], "stop_token_ids": [500], "min_tokens": 2},
+    "stop": {"allowed_token_ids": [500, 600], "stop_token_ids": [500], "min_tokens": 2},
     "end": {
         "vllm_xargs": {"warpserve_output_token_ids": f"700,{END_OF_TEXT},800"},
         "ignore_eos": False,
@@ -127,7 +127,11 @@ def test_only_allowed_tokens_come(served: Answered) -> None:
 
 
 def test_a_stop_token_ends_the_answer_after_the_least_tokens(served: Answered) -> None:
-    assert tokens(served, "stop") == [[500, 500]]
+    (answer,) = tokens(served, "stop")
+    assert answer[:2] == [600, 600]
+    assert 500 not in answer[:-1]
+    (choice,) = choices(served, "stop")
+    assert choice["finish_reason"] == ("stop" if answer[-1] == 500 else "length")
 
 
 def test_a_given_answer_ends_where_it_does_unless_that_is_ignored(served: Answered) -> None:
