@@ -60,6 +60,7 @@ from warpserve.patches.sglang.bookkeeping import (
     write_with_torch,
 )
 from warpserve.patches.sglang.data_parallel import block_controller
+from warpserve.patches.sglang.device_memory import take_memory_of_connections
 from warpserve.patches.sglang.graphs import (
     build_nothing,
     capture_nothing,
@@ -112,6 +113,7 @@ def _install_virtual() -> None:
     after_import("sglang.srt.server_args", lambda _: mooncake.supply())
     after_import("sglang.srt.server_args", lambda _: deep_ep.supply())
     after_import("sglang.srt.distributed.parallel_state", _patch_groups)
+    after_import("sglang.srt.distributed.parallel_state", take_memory_of_connections)
     after_import("sglang.srt.server_args", load_configurations)
     after_import("sglang.srt.lora.lora", load_adapters)
     after_import_moved(
