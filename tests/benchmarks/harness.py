@@ -1,14 +1,17 @@
-"""`python -m tests.benchmarks.harness`: virtual time beside an engine that waits for no GPU.
+"""`python -m tests.benchmarks.harness [vllm|sglang]`: virtual time beside an engine that waits for
+no GPU.
 
-`vllm bench throughput`, all requests at the start: in `exact` with steps of 20 ms, and in `sleep`
-with steps of 1 ns, where host time passes, nobody waits and nothing jumps. The engine core is in
-the process that asks (VLLM_ENABLE_V1_MULTIPROCESSING=0), so that it has all requests before its
-first step: in a process of its own it begins with the first of them, and in `sleep` its steps would
-be others. Writes docs/results/harness.md.
+An engine's own benchmark of throughput, all requests at the start: in `exact` with steps of 20 ms,
+and in `sleep` with steps of 1 ns, where host time passes, nobody waits and nothing jumps. vLLM's
+engine core is in the process that asks (VLLM_ENABLE_V1_MULTIPROCESSING=0), so that it has all
+requests before its first step: in a process of its own it begins with the first of them, and in
+`sleep` its steps would be others. SGLang's scheduler is always a process of its own: there a few
+steps differ, and times are compared by step. Writes docs/results/harness.md or harness-sglang.md.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import statistics
@@ -29,8 +32,58 @@ from warpserve.timekeeper.options import Clock
 BAR = 1.25
 REPEATS = 3
 REQUESTS = 256
+INPUT_TOKENS, OUTPUT_TOKENS = 512, 256
 WAYS = {"exact": (Clock.EXACT, "constant:20ms"), "skipped": (Clock.SLEEP, "constant:1ns")}
 LOOK_S = 0.01
+
+
+@dataclass(frozen=True)
+class Engine:
+    requirement: str
+    page: str
+    program: str
+    """Its benchmark's name."""
+    arguments: tuple[str, ...]
+    environment: dict[str, str]
+    has_all_at_once: bool
+    """Whether the first step has all requests before it, so that all runs have the same steps."""
+
+    def command(self, folder: Path) -> list[str]:
+        python = EngineStore().get(EngineRequirement.parse(self.requirement)).python
+        program, *words = self.program.split()
+        model = "--model-path" if program == "python" else "--model"
+        return [
+            str(python.parent / program), *words, model, model_named("llama-3.1-8b").reference,
+            *(argument.format(texts=folder / "texts.json") for argument in self.arguments),
+        ]  # fmt: skip
+
+
+ENGINES = {
+    "vllm": Engine(
+        "vllm==0.24.0",
+        "harness",
+        "vllm bench throughput",
+        (
+            "--dataset-name", "random", "--num-prompts", str(REQUESTS),
+            "--random-input-len", str(INPUT_TOKENS), "--random-output-len", str(OUTPUT_TOKENS),
+            "--random-range-ratio", "0.5", "--seed", "0",
+        ),
+        {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"},
+        has_all_at_once=True,
+    ),
+    "sglang": Engine(
+        "sglang==0.5.23",
+        "harness-sglang",
+        "python -m sglang.benchmark.offline_throughput",
+        (
+            "--dataset-name", "random", "--dataset-path", "{texts}", "--num-prompts", str(REQUESTS),
+            "--random-input", str(INPUT_TOKENS), "--random-output", str(OUTPUT_TOKENS),
+            "--random-range-ratio", "0.5", "--seed", "0", "--skip-warmup",
+        ),
+        {},
+        has_all_at_once=False,
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -53,32 +106,40 @@ class Served:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("engine", nargs="?", choices=ENGINES, default="vllm")
+    engine = ENGINES[parser.parse_args().engine]
     runs: dict[str, list[Served]] = {way: [] for way in WAYS}
     for _ in range(REPEATS):
         for way, (clock, predictor) in WAYS.items():
             with TemporaryDirectory() as folder:
-                runs[way].append(serve(clock, predictor, Path(folder)))
+                runs[way].append(serve(engine, clock, predictor, Path(folder)))
             print(way, runs[way][-1].wall_s, runs[way][-1].step_ms, flush=True)
-    if len({served.batches for way in runs.values() for served in way}) > 1:
+    if engine.has_all_at_once and len({run.batches for way in runs.values() for run in way}) > 1:
         raise SystemExit("the steps differ")
-    (RESULTS / "harness.md").write_text(page(runs))
+    (RESULTS / f"{engine.page}.md").write_text(page(engine, runs))
 
 
-def serve(clock: Clock, predictor: str, folder: Path) -> Served:
-    command = [
-        str(EngineStore().get(EngineRequirement.parse("vllm==0.24.0")).python.parent / "vllm"),
-        "bench", "throughput", "--model", model_named("llama-3.1-8b").reference,
-        "--dataset-name", "random", "--num-prompts", str(REQUESTS),
-        "--random-input-len", "512", "--random-output-len", "256", "--random-range-ratio", "0.5",
-        "--seed", "0",
-    ]  # fmt: skip
+def write_texts(file: Path) -> None:
+    """In ShareGPT's form, which SGLang's benchmark would download: words for its random prompts."""
+    turns = [
+        [{"value": " ".join(str(number * word) for word in range(1, 60))}] * 2
+        for number in range(1, REQUESTS + 1)
+    ]
+    file.write_text(json.dumps([{"conversations": pair} for pair in turns]))
+
+
+def serve(engine: Engine, clock: Clock, predictor: str, folder: Path) -> Served:
     steps = folder / "steps"
     asked = MemberOptions(gpu="h100-sxm", predictor=predictor, step_log=steps)
-    one_process = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
-    with running_member(command, asked, clock, folder / "log", one_process) as running:
+    log = folder / "log"
+    write_texts(folder / "texts.json")
+    with running_member(engine.command(folder), asked, clock, log, engine.environment) as running:
         session, command_pid, meter = running
         wall_s = seconds_of_growth(session, steps, meter)
-        names = {session.timekeeper_pid: "Timekeeper", command_pid: "vllm bench throughput"}
+        names = {session.timekeeper_pid: "Timekeeper", command_pid: engine.program}
+        if not wall_s:
+            raise SystemExit(f"no steps: {log.read_text()[-2000:]}")
         return Served(wall_s, batches_of(steps), tuple(meter.costs(names)))
 
 
@@ -87,7 +148,7 @@ def seconds_of_growth(session: RunningSession, steps: Path, meter: HostMeter) ->
     first_s = last_s = 0.0
     size = 0
     while session.wait_exited(LOOK_S) is None:
-        found = sum(file.stat().st_size for file in steps.iterdir())
+        found = sum(file.stat().st_size for file in steps.glob("*"))
         if found == size:
             continue
         size, last_s = found, time.monotonic()
@@ -104,27 +165,35 @@ def batches_of(steps: Path) -> tuple[str, ...]:
     return tuple(str(json.loads(line)["requests"]) for line in file.read_text().splitlines())
 
 
-def page(runs: dict[str, list[Served]]) -> str:
+def page(engine: Engine, runs: dict[str, list[Served]]) -> str:
     pairs = list(zip(runs["exact"], runs["skipped"], strict=True))
-    ratios = [exact.wall_s / skipped.wall_s for exact, skipped in pairs]
+    ratios = [exact.step_ms / skipped.step_ms for exact, skipped in pairs]
     rows = "".join(
-        f"| {exact.wall_s:.2f} s | {exact.step_ms:.2f} ms | {skipped.wall_s:.2f} s |"
-        f" {skipped.step_ms:.2f} ms | {ratio:.2f} |\n"
+        f"| {exact.wall_s:.2f} s | {len(exact.batches)} | {exact.step_ms:.2f} ms |"
+        f" {skipped.wall_s:.2f} s | {len(skipped.batches)} | {skipped.step_ms:.2f} ms |"
+        f" {ratio:.2f} |\n"
         for (exact, skipped), ratio in zip(pairs, ratios, strict=True)
     )
+    same = (
+        "the same engine, patches and steps, and nobody waits"
+        if engine.has_all_at_once
+        else "the same engine and patches, and nobody waits, so that a few first steps differ"
+    )
+    name, _, version = engine.requirement.partition("==")
+    command = "python -m tests.benchmarks.harness" + ("" if name == "vllm" else f" {name}")
     return f"""\
 # What virtual time costs beside the engine
 
-Written by `python -m tests.benchmarks.harness` on {today()}: {machine()}.
+Written by `{command}` on {today()}: {machine()}.
 Load average at the end: {os.getloadavg()[1]:.1f}.
 
-`vllm bench throughput` of vLLM 0.24.0, Llama-3.1-8B on an H100: {REQUESTS} requests at the start,
-512 and 256 tokens in the mean, {len(pairs[0][0].batches)} steps. In `exact` steps take 20 ms of
-virtual time; *skipped* is `sleep` with steps of 1 ns: the same engine, patches and steps, and
-nobody waits. Wall time from the first step to the last:
+`{engine.program}` of {name} {version}, Llama-3.1-8B on an H100: {REQUESTS} requests at the start,
+{INPUT_TOKENS} and {OUTPUT_TOKENS} tokens in the mean. In `exact` steps take 20 ms of virtual time;
+*skipped* is `sleep` with steps of 1 ns: {same}.
+Wall time from the first step to the last:
 
-| `exact` | a step | GPU skipped | a step | ratio (bar: {BAR:g}) |
-|---|---|---|---|---|
+| `exact` | steps | a step | GPU skipped | steps | a step | ratio, a step (bar: {BAR:g}) |
+|---|---|---|---|---|---|---|
 {rows}
 Median ratio: {statistics.median(ratios):.2f}.
 
