@@ -95,14 +95,14 @@ Where it is worse, and why:
   model's forward is. Sampling is so: for the model's own `generation_config.json` that version
   sorts 151,936 logits of each request. How long the sort takes, 31 us a request and 42 from 128 on,
   was **found in these points** (one number from 16 to 64 requests, one at 128): for Qwen3-32B this
-  is no independent test of it. What is left is 1.2 ms a step on four GPUs at any concurrency, which
+  is no independent test of it. What is left is 0.6 ms a step on four GPUs at any concurrency, which
   may be the host's, as 0.12 does not schedule ahead. vLLM 0.21 and later sort nothing.
 - Qwen3-235B (vLLM 0.12) takes 51 to 59 ms whatever the load, 10 to 20 more than its kernels. A step
   of max(GPU, host) instead of their sum was tried for all cells, and is worse: a median of 7.1 %
   instead of 4.3 % after the fit, a worst of 29 % instead of 22 %.
 - gpt-oss: InferenceX's scripts for H100 and H200 ask for Marlin's kernels
   (VLLM_MXFP4_USE_MARLIN=1), the tables have Triton's, which [marlin.py](../../predictors/marlin.py)
-  makes up for. TPOT now comes out 5 % too long: with few tokens Marlin's kernels may be the faster.
+  makes up for. TPOT comes out 4 to 8 % too long: with few tokens Marlin's may be the faster.
 - Llama-3.1-70B on a single H200: prompts of 7,373 tokens take 18 % longer than the tables say, and
   only there; on eight GPUs they are right within 5 %. Kernels that are timed one by one do not heat
   a GPU as a minute of prefills does; whether its clock went down is not known.
