@@ -135,6 +135,7 @@ def sampling(**asked: Any) -> SimpleNamespace:
     """SamplingParams, greedy where nothing else is asked for."""
     defaults: dict[str, Any] = {"extra_args": None, "allowed_token_ids": None}
     defaults |= {"temperature": 0.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
+    defaults |= {"min_tokens": 0, "all_stop_token_ids": set()}
     return SimpleNamespace(**defaults | asked)
 
 
@@ -380,6 +381,17 @@ def test_a_restricted_answer_has_only_what_is_allowed() -> None:
     for outputs in range(1, 30):
         answer += run(requests, scheduled({"a": 1}, cached={"a": (outputs, outputs)}))
     assert {token for tokens in answer for token in tokens} == {3, 5}
+
+
+def test_what_ends_an_answer_is_forbidden_until_it_has_its_least_tokens() -> None:
+    requests = Requests(VOCABULARY, NO_DRAFTS)
+    few = sampling(allowed_token_ids=[3, 5], all_stop_token_ids={3}, min_tokens=20)
+    answer = run(requests, scheduled({"a": 1}, new=[new_request("a", [1], sampling_params=few)]))
+    for outputs in range(1, 40):
+        answer += run(requests, scheduled({"a": 1}, cached={"a": (outputs, outputs)}))
+    tokens = [token for step in answer for token in step]
+    assert set(tokens[:20]) == {5}
+    assert set(tokens[20:]) == {3, 5}
 
 
 def test_a_resumed_request_is_where_the_scheduler_says() -> None:
