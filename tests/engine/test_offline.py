@@ -38,8 +38,12 @@ def calls(steps: list[dict[str, Any]], prompts: int) -> list[list[dict[str, Any]
     ]
 
 
+POLL_S = 2e-9
+"""A poll that waits for a deadline ends when it lies behind: 1 ns late (docs/limitations.md)."""
+
+
 def seconds(start_ns: int, end_ns: int) -> Any:
-    return pytest.approx((end_ns - start_ns) / 1e9, abs=1e-9)
+    return pytest.approx((end_ns - start_ns) / 1e9, abs=POLL_S)
 
 
 def test_bench_latency_prints_its_steps(warpserve: Warpserve, tmp_path: Path) -> None:
@@ -55,7 +59,7 @@ def test_bench_latency_prints_its_steps(warpserve: Warpserve, tmp_path: Path) ->
     ends_ns = [steps[-1]["end_ns"] for steps in iterations[1:]]
     assert result["latencies"] == [seconds(before, after) for before, after in pairwise(ends_ns)]
     expected_s = (16 * STEP_NS + IDLE_CORE_NS) / 1e9
-    assert result["avg_latency"] == pytest.approx(expected_s, abs=1e-9)
+    assert result["avg_latency"] == pytest.approx(expected_s, abs=POLL_S)
     (printed,) = re.findall(r"Avg latency: ([\d.]+) seconds", outcome.stdout)
     assert float(printed) == result["avg_latency"]
 
@@ -72,7 +76,7 @@ def test_bench_throughput_is_tokens_over_virtual_time(warpserve: Warpserve, tmp_
     assert computed == 30 * (100 + 20 - 1), "of each answer all but the last token is computed"
     took_s = (steps[-1]["end_ns"] - steps[0]["start_ns"]) / 1e9
     result = json.loads((tmp_path / "throughput.json").read_text())
-    assert result["elapsed_time"] == pytest.approx(took_s, abs=1e-9)
+    assert result["elapsed_time"] == pytest.approx(took_s, abs=POLL_S)
     rates = (30 / took_s, 30 * 120 / took_s, 30 * 20 / took_s)
     assert ("Throughput: {:.2f} requests/s, {:.2f} total tokens/s, {:.2f} output tokens/s").format(
         *rates
