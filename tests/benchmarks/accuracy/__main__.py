@@ -55,7 +55,7 @@ _CAUSES = """\
   fewer, from one request to the next: when the 65th ends, a step becomes *longer* by 1.0 ms, and
   behind the 33rd 1.2 ms shorter than predicted. Matrices of so many rows have kernels of their own,
   but neither the tables nor the profile, which agree within 2 %, have them any slower.
-- Beside that, what lacks in aiconfigurator's tables is a time that each step takes, 0.6 to 1.2 ms,
+- Beside that, what lacks in aiconfigurator's tables is a time that each step takes, 0.4 to 1.0 ms,
   and not a share of it: so `host` makes up for it better than a scale.
 - The first request took 60 ms longer than its steps, and the next half second a quarter of a second
   more than its steps: something started up, which no replay has. All later requests wait for it:
