@@ -85,13 +85,15 @@ class Composed:
         self._fixed_ns = lru_cache(_CACHED_SIZES)(self._compute_fixed_ns)
 
     @classmethod
-    def of(cls, costs: StepCosts, deployment: Deployment) -> Composed:
-        """With nothing left out."""
+    def of(
+        cls, costs: StepCosts, deployment: Deployment, *, mixed: Beside | None = None
+    ) -> Composed:
+        """With nothing left out. ``mixed``: where that is known better than by `Mixed`."""
         return cls(
             costs,
             SamplingCosts(deployment),
             Skewed(deployment),
-            Mixed(deployment),
+            mixed or Mixed(deployment),
             Lora(deployment),
         )
 

@@ -37,10 +37,12 @@ class Hardware:
     host_bandwidth_bytes_per_s: float
     """Over PCIe, which GPUs without NVLink between them use."""
 
+    def are_joined_by_nvlink(self, gpus: int) -> bool:
+        return (self.has_nvswitch or gpus <= 2) and self.nvlink_bandwidth_bytes_per_s > 0
+
     def link_bandwidth_bytes_per_s(self, gpus: int) -> float:
         """Of the slowest link among so many GPUs."""
-        is_joined = self.has_nvswitch or gpus <= 2
-        if is_joined and self.nvlink_bandwidth_bytes_per_s > 0:
+        if self.are_joined_by_nvlink(gpus):
             return self.nvlink_bandwidth_bytes_per_s
         return self.host_bandwidth_bytes_per_s
 

@@ -88,6 +88,6 @@ def _of_attention(
     shape: ModelShape, attention: GroupedAttention, ranks: int, layers: int
 ) -> Iterator[_Matrix]:
     queries = attention.heads * attention.head_width // ranks
-    keys = max(1, attention.kv_heads // ranks) * attention.head_width
+    keys = attention.kv_heads_of(ranks) * attention.head_width
     yield _Matrix(shape.hidden, queries + 2 * keys, 3, layers)
     yield _Matrix(queries, shape.hidden, 1, layers)

@@ -23,6 +23,10 @@ class GroupedAttention:
     kv_heads: int
     head_width: int
 
+    def kv_heads_of(self, ranks: int) -> int:
+        """Of keys and values, on one of so many ranks: each has a whole one at least."""
+        return max(1, self.kv_heads // ranks)
+
 
 @dataclass(frozen=True)
 class LatentAttention:
@@ -47,6 +51,10 @@ class Experts:
     shared_intermediate: int
     """Of the experts that every token goes through, all together; 0: none."""
     layers: int
+
+    def share_hit(self, tokens: int) -> float:
+        """By so many tokens, of all experts, if routing is even and independent."""
+        return 1 - (1 - self.per_token / self.count) ** tokens
 
 
 @dataclass(frozen=True)

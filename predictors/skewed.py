@@ -39,7 +39,7 @@ class Skewed:
         self._kv_heads = 1
         """Of one rank."""
         if isinstance(attention, GroupedAttention) and has_flash_attention_2(deployment):
-            self._kv_heads = max(1, attention.kv_heads // deployment.tensor_parallel)
+            self._kv_heads = attention.kv_heads_of(deployment.tensor_parallel)
             blocks = _SPLIT_BELOW * deployment.hardware.multiprocessors
             self._unsplit_from = blocks / self._kv_heads
             # Layers with a window look at few tokens of a long context: they are left out.

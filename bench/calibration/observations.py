@@ -73,7 +73,7 @@ def of_tokens(run: Run, predictor: Predictor) -> list[Observation]:
 
     def decodes_at(time_s: float) -> Batch:
         contexts = [c for each in timelines if (c := each.context_at(time_s)) is not None]
-        return _decodes(contexts, sizes)
+        return decodes(contexts, sizes)
 
     observations = []
     for mine in timelines:
@@ -131,7 +131,8 @@ def _of_the_whole(
     return [Observation(requests, predicted_ns, measured_ns)]
 
 
-def _decodes(contexts: Sequence[int], graph_sizes: Sequence[int]) -> Batch:
+def decodes(contexts: Sequence[int], graph_sizes: Sequence[int] = SIZES) -> Batch:
+    """A step of decodes alone, with these contexts, new tokens among them."""
     requests = tuple(RequestStep(1, context - 1, is_prefill=False) for context in contexts)
     return Batch(requests, padded_tokens(len(requests), graph_sizes))
 

@@ -55,7 +55,7 @@ def _connections_bytes(ranks: int) -> int:
     import torch
 
     hardware = hardware_of_session()
-    if hardware.link_bandwidth_bytes_per_s(ranks) != hardware.nvlink_bandwidth_bytes_per_s:
+    if not hardware.are_joined_by_nvlink(ranks):
         return _OVER_PCIE_BYTES
     if not hardware.compute_capability.startswith(_HOPPER):
         return _OF_OTHERS_BYTES

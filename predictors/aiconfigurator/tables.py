@@ -326,7 +326,7 @@ def limits_of(deployment: Deployment) -> Limits:
             contexts_total=2**25 // deployment.kv_cache_bytes,
         )
     heads = max(1, attention.heads // deployment.tensor_parallel)
-    kv_heads = max(1, attention.kv_heads // deployment.tensor_parallel)
+    kv_heads = attention.kv_heads_of(deployment.tensor_parallel)
     contexts_total = min(2 ** int(math.log2(2**24 / heads)), 2**23 // kv_heads)
     return Limits(
         tokens=32768,

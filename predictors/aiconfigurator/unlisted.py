@@ -36,7 +36,7 @@ def unlisted(deployment: Deployment, tokens: Sequence[int]) -> list[Operator]:
         return []
     layers = deployment.stage_layers(shape.layers)
     ranks = deployment.tensor_parallel
-    kv_heads = max(1, attention.kv_heads // ranks)
+    kv_heads = attention.kv_heads_of(ranks)
     heads = attention.heads // ranks + kv_heads
     bandwidth = deployment.hardware.memory_bandwidth_bytes_per_s
 

@@ -39,7 +39,7 @@ class Grouped:
         cache_bytes: int,
     ) -> None:
         self._heads = _share_of_heads(shape.heads, ranks)
-        self._kv_heads = max(1, shape.kv_heads // ranks)
+        self._kv_heads = shape.kv_heads_of(ranks)
         self._width = shape.head_width
         self._hidden = hidden
         self._weights = weights

@@ -39,8 +39,7 @@ def _ring_ns(hardware: Hardware, ranks: int, moved_bytes: float) -> float:
 
 
 def _latency_ns(hardware: Hardware, ranks: int) -> float:
-    bandwidth = hardware.link_bandwidth_bytes_per_s(ranks)
-    is_nvlink = bandwidth == hardware.nvlink_bandwidth_bytes_per_s
+    is_nvlink = hardware.are_joined_by_nvlink(ranks)
     return _NVLINK_LATENCY_NS if is_nvlink else _PCIE_LATENCY_NS
 
 

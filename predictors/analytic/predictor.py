@@ -132,10 +132,10 @@ class AnalyticCosts:
         return rows
 
     def _routed_ns(self, tokens: int, experts: Experts) -> float:
-        """Tokens of all replicas meet here. Routing is taken to be even and independent."""
+        """Tokens of all replicas meet here."""
         ways = self._deployment.expert_ways
         all_tokens = tokens * self._deployment.data_parallel
-        is_hit = 1 - (1 - experts.per_token / experts.count) ** all_tokens
+        is_hit = experts.share_hit(all_tokens)
         weights = 3 * self._shape.hidden * experts.intermediate
         stored = self._weights.experts.bytes_per_weight
         rows = all_tokens * experts.per_token / ways

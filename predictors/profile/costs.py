@@ -110,19 +110,17 @@ class ProfileCosts:
         return float(layers * _TIMES_A_LAYER[name])
 
     def _experts_grid(self, profile: Profile) -> Grid:
-        is_whole = self._deployment.expert_parallel
-        points = profile.whole_experts if is_whole else profile.experts
-        if not points:
+        if not profile.experts:
+            is_whole = self._deployment.expert_parallel
             hint = "" if is_whole else "; tp1's is of whole experts (--enable-expert-parallel)"
             raise PredictorError(f"{self._source} has no moe.csv{hint}")
-        return Grid(points)
+        return Grid(profile.experts)
 
     def _routed(self, tokens: int, experts: Experts, grid: Grid) -> OperatorTime:
-        """Routing is taken to be even and independent."""
         deployment = self._deployment
         ways = deployment.tensor_parallel if deployment.expert_parallel else 1
-        is_hit = 1 - (1 - experts.per_token / experts.count) ** tokens
-        one_ns = grid.at((tokens / ways, experts.count / ways * is_hit))
+        hit = experts.count / ways * experts.share_hit(tokens)
+        one_ns = grid.at((tokens / ways, hit))
         return OperatorTime("moe", experts.layers * self._stage_share * one_ns, self._source)
 
     def _collectives(self, tokens: int) -> list[OperatorTime]:

@@ -15,7 +15,7 @@ from warpserve.predictors.predictor import PredictorError
 from warpserve.predictors.profile.grid import Points
 
 _ATTENTION = ("prefill_chunk", "kv_prefill", "n_decode", "kv_decode")
-_EXPERTS = ("tokens", "activated_experts")
+_EXPERT_AXES = ("tokens", "activated_experts")
 _TIME = "time_us"
 _ONLY_WHOLE = "tp1"
 
@@ -32,14 +32,13 @@ class Profile(NamedTuple):
     """Over new and cached tokens of a prefill, the number of decodes, and their context."""
     experts: Points
     """Over tokens and how many experts they hit. Empty: not measured."""
-    whole_experts: Points
-    """Likewise, of experts that are not divided."""
 
 
-def read_profile(path: str, tensor_parallel: int) -> Profile:
+def read_profile(path: str, tensor_parallel: int, *, whole_experts: bool = False) -> Profile:
     """Raises PredictorError for what is no such folder.
 
     ``path``: with a folder for each tensor parallel degree, or one of these.
+    ``whole_experts``: none is divided, as on a single rank.
     """
     top = Path(path)
     of_degree = top / f"tp{tensor_parallel}"
@@ -52,10 +51,15 @@ def read_profile(path: str, tensor_parallel: int) -> Profile:
         dense=_by_layer(folder, "dense", "tokens"),
         per_request=_by_layer(folder, "per_sequence", "sequences"),
         attention=_points(folder, "attention", _ATTENTION),
-        experts=_points(folder, "moe", _EXPERTS, required=False),
-        whole_experts=_points(top / _ONLY_WHOLE, "moe", _EXPERTS, required=False)
-        or _points(folder, "moe", _EXPERTS, required=False),
+        experts=_experts(*(top / _ONLY_WHOLE, folder) if whole_experts else (folder,)),
     )
+
+
+def _experts(*folders: Path) -> Points:
+    """From the first that has them; none: from nowhere."""
+    measured = (each for each in folders if _file(each, "moe") is not None)
+    folder = next(measured, None)
+    return {} if folder is None else _points(folder, "moe", _EXPERT_AXES)
 
 
 def _by_layer(folder: Path, name: str, axis: str) -> dict[str, Points]:
@@ -65,9 +69,7 @@ def _by_layer(folder: Path, name: str, axis: str) -> dict[str, Points]:
     return dict(layers)
 
 
-def _points(folder: Path, name: str, axes: Sequence[str], *, required: bool = True) -> Points:
-    if not required and _file(folder, name) is None:
-        return {}
+def _points(folder: Path, name: str, axes: Sequence[str]) -> Points:
     return {row.point: row.duration_ns for row in _rows(folder, name, axes)}
 
 

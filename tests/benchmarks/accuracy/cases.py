@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-_DATA = Path(__file__).parents[2] / "data" / "llmservingsim"
-_RUNS = _DATA / "bench"
-_PROFILED = "Llama-3.1-8B"
+from tests.benchmarks.predictors.profiles import profile_spec
+
+_RUNS = Path(__file__).parents[2] / "data" / "llmservingsim" / "bench"
 
 
 PROFILES = "profile"
@@ -30,8 +30,7 @@ class Case(NamedTuple):
         """``options``: such as ``scale=1.02``, or none."""
         if self.predictor != PROFILES:
             return ":".join(filter(None, (self.predictor, options)))
-        profile = _DATA / "profiles" / self.real.name / _PROFILED
-        return ",".join(filter(None, (f"{PROFILES}:{profile}", options)))
+        return ",".join(filter(None, (profile_spec(self.real.name), options)))
 
 
 CASES = (

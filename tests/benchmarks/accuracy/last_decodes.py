@@ -15,10 +15,10 @@ from statistics import median
 from typing import NamedTuple
 
 from tests.benchmarks.accuracy.cases import CASES
+from tests.benchmarks.predictors.real_runs import token_instants_s
+from warpserve.bench.calibration.observations import decodes
 from warpserve.bench.models import model_named
 from warpserve.bench.real.read import read_run
-from warpserve.predictors.batch import Batch, RequestStep
-from warpserve.predictors.captured import padded_tokens
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.predictor import Predictor
@@ -49,13 +49,10 @@ def endings(folder: Path) -> tuple[list[Ending], float]:
     """And when the last first token was there."""
     begin_s, found = 0.0, []
     for request in read_run(folder).requests:
-        queued_s, ttft_s, latency_s = request.queued_s, request.ttft_s, request.latency_s
-        assert queued_s is not None
-        assert ttft_s is not None
-        assert latency_s is not None
-        begin_s = max(begin_s, queued_s + ttft_s)
+        first_s, last_s = token_instants_s(request)
+        begin_s = max(begin_s, first_s)
         context = (request.input_tokens or 0) + (request.output_tokens or 0)
-        found.append(Ending(queued_s + latency_s, context))
+        found.append(Ending(last_s, context))
     return [each for each in found if each.end_s > begin_s], begin_s
 
 
@@ -65,7 +62,7 @@ def last_steps(found: Sequence[Ending], begin_s: float, predictor: Predictor) ->
     steps_left = dict.fromkeys(found, 0)
     for start_s, end_s in reversed(list(pairwise(ends_s))):
         running = [each for each in found if each.end_s >= end_s]
-        batch = _decodes([each.context - steps_left[each] for each in running])
+        batch = decodes([each.context - steps_left[each] for each in running])
         measured_ms = (end_s - start_s) * 1e3
         predicted_ms = predictor.predict(batch).duration_ns / 1e6
         low, high = (measured_ms / predicted_ms / factor for factor in reversed(_NEAR))
@@ -96,8 +93,3 @@ def _cell(steps: Sequence[Step], low: int, high: int) -> str:
     more_ms = median(each.measured_ms - each.predicted_ms for each in found)
     measured_ms = median(each.measured_ms for each in found)
     return f"{more_ms:+.2f} of {measured_ms:.1f} ms ({len(found)})"
-
-
-def _decodes(contexts: Sequence[int]) -> Batch:
-    steps = tuple(RequestStep(1, context - 1, is_prefill=False) for context in contexts)
-    return Batch(steps, padded_tokens(len(steps)))

@@ -7,10 +7,7 @@ have.
 
 from __future__ import annotations
 
-import csv
-import gzip
 import random
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +20,8 @@ from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.learned.fit import fit
 from warpserve.predictors.learned.predictor import Learned
+from warpserve.predictors.profile.files import read_profile
+from warpserve.predictors.profile.grid import Steps
 from warpserve.predictors.spec import predictor_of
 
 PROFILES = Path(__file__).parents[2] / "data" / "llmservingsim" / "profiles"
@@ -37,6 +36,11 @@ _MOST_CONTEXT_TOKENS = 200_000
 """Of all requests of a step: beyond, no card of 96 GB has room for their keys and values."""
 
 
+def profile_spec(gpu: str) -> str:
+    """Of a predictor: Llama-3.1-8B's profile on the card of this name."""
+    return f"profile:{PROFILES / gpu / 'Llama-3.1-8B'}"
+
+
 class Step(NamedTuple):
     kind: str
     batch: Batch
@@ -45,34 +49,32 @@ class Step(NamedTuple):
 
 class Profile:
     def __init__(self, folder: Path, layers: int) -> None:
+        profile = read_profile(str(folder), tensor_parallel=1)
         self._layers = layers
-        self._dense = _curves(folder / "dense.csv.gz", "tokens")
-        self._per_request = _curves(folder / "per_sequence.csv.gz", "sequences")
-        self._attention = folder / "attention.csv.gz"
+        self._dense = {layer: Steps(points) for layer, points in profile.dense.items()}
+        self._logits = Steps(profile.per_request["lm_head"])
+        self._attention = profile.attention
 
     def steps(self) -> Iterator[Step]:
         """On the points at which attention was timed and the rest is known."""
-        most_tokens = max(self._dense["qkv_proj"])
-        for row in _rows(self._attention):
-            new, cached = int(row["prefill_chunk"]), int(row["kv_prefill"])
-            count, context = int(row["n_decode"]), int(row["kv_decode"])
+        most_tokens = self._dense["qkv_proj"].last
+        for (new, cached, count, context), attention_ns in self._attention.items():
             tokens, requests = new + count, count + (new > 0)
             if tokens > most_tokens or count * context + cached > _MOST_CONTEXT_TOKENS:
                 continue
             steps = [RequestStep(1, max(context - 1, 0), is_prefill=False)] * count
             if new:
                 steps.append(RequestStep(new, cached, is_prefill=True))
-            measured_us = self._layers * float(row["time_us"]) + self._without_attention_us(
-                tokens, requests
-            )
+            without_ns = self._without_attention_ns(tokens, requests)
             kind = "mixed" if new and count else "prefill" if new else "decode"
-            yield Step(kind, Batch(tuple(steps), tokens), measured_us * 1e3)
+            measured_ns = self._layers * attention_ns + without_ns
+            yield Step(kind, Batch(tuple(steps), tokens), measured_ns)
 
-    def _without_attention_us(self, tokens: int, requests: int) -> float:
-        total = _nearest(self._per_request["lm_head"], requests)
+    def _without_attention_ns(self, tokens: int, requests: int) -> float:
+        total = self._logits.at(requests)
         for layer, curve in self._dense.items():
             count = 1 if layer in _ONCE else self._layers * (1 + (layer in _TWICE_A_LAYER))
-            total += count * _nearest(curve, tokens)
+            total += count * curve.at(tokens)
         return total
 
 
@@ -104,22 +106,3 @@ def _learned(steps: list[Step]) -> Errors:
     return Errors.of(
         [predictor.predict(step.batch).duration_ns / step.measured_ns - 1 for step in others]
     )
-
-
-def _curves(path: Path, axis: str) -> dict[str, dict[int, float]]:
-    """By layer, microseconds over an axis, in order."""
-    curves: dict[str, dict[int, float]] = defaultdict(dict)
-    for row in _rows(path):
-        curves[row["layer"]][int(row[axis])] = float(row["time_us"])
-    return {layer: dict(sorted(curve.items())) for layer, curve in curves.items()}
-
-
-def _rows(path: Path) -> Iterator[dict[str, str]]:
-    with gzip.open(path, "rt", newline="") as file:
-        yield from csv.DictReader(file)
-
-
-def _nearest(curve: dict[int, float], x: int) -> float:
-    """At the next point: grids are dense, and kernels work on whole tiles."""
-    xs = list(curve)
-    return curve[xs[min(bisect_left(xs, x), len(xs) - 1)]]

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from tests.benchmarks.predictors.errors import HEADINGS, Errors
-from tests.benchmarks.predictors.profiles import PROFILES
+from tests.benchmarks.predictors.profiles import profile_spec
 from warpserve.bench.models import model_named
 from warpserve.bench.real.read import read_run
 from warpserve.bench.real.schema import Request
@@ -27,7 +27,7 @@ _CASES = (
     ("RTX4090", "rtx-4090", ("analytic", "profile")),
     ("RTXPRO6000", "rtx-pro-6000", ("aiconfigurator", "analytic", "profile")),
 )
-_MODEL, _PROFILED = "llama-3.1-8b", "Llama-3.1-8B"
+_MODEL = "llama-3.1-8b"
 _LEAST_AGREEMENT = 0.9
 
 
@@ -49,13 +49,18 @@ def decode_steps(folder: Path) -> Iterator[tuple[Batch, float]]:
         yield Batch(steps, padded_tokens(len(steps))), duration_ns
 
 
-def _context_at(request: Request, time_s: float) -> int | None:
-    """None before its first token and after its last."""
+def token_instants_s(request: Request) -> tuple[float, float]:
+    """Of the first token and the last."""
     queued_s, ttft_s, latency_s = request.queued_s, request.ttft_s, request.latency_s
     assert queued_s is not None
     assert ttft_s is not None
     assert latency_s is not None
-    first_s, last_s = queued_s + ttft_s, queued_s + latency_s
+    return queued_s + ttft_s, queued_s + latency_s
+
+
+def _context_at(request: Request, time_s: float) -> int | None:
+    """None before its first token and after its last."""
+    first_s, last_s = token_instants_s(request)
     if not first_s < time_s < last_s:
         return None
     share = (time_s - first_s) / (last_s - first_s)
@@ -69,8 +74,8 @@ def markdown() -> Iterator[str]:
         deployment = Deployment(model_named(_MODEL).config(), hardware_of(gpu), "vllm", "0.24.0")
         steps = list(decode_steps(_RUNS / folder))
         for kind in kinds:
-            profile = PROFILES / folder / _PROFILED
-            predictor = predictor_of(f"{kind}:{profile}" if kind == "profile" else kind, deployment)
+            spec = profile_spec(folder) if kind == "profile" else kind
+            predictor = predictor_of(spec, deployment)
             errors = [
                 predictor.predict(batch).duration_ns / measured_ns - 1
                 for batch, measured_ns in steps

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tests.benchmarks.predictors.profiles import PROFILES
+from tests.benchmarks.predictors.profiles import profile_spec
 from warpserve.bench.models import model_named
 from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.captured import padded_tokens
@@ -40,9 +40,8 @@ def _predictors() -> dict[str, Predictor]:
     config = model_named("llama-3.1-8b").config()
     deployment = Deployment(config, hardware_of("h100-sxm"), "vllm", "0.24.0")
     found: dict[str, Predictor] = {spec: predictor_of(spec, deployment) for spec in _PREDICTORS}
-    profile = PROFILES / "RTXPRO6000" / "Llama-3.1-8B"
     of_profile = replace(deployment, hardware=hardware_of("rtx-pro-6000"))
-    found["profile"] = predictor_of(f"profile:{profile}", of_profile)
+    found["profile"] = predictor_of(profile_spec("RTXPRO6000"), of_profile)
     recorded = [
         (batch, found["analytic"].predict(batch)) for batch in map(_recorded, range(_RECORDED))
     ]
