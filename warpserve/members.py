@@ -10,9 +10,9 @@ from uuid import UUID
 from warpserve.bench.models import hub_folder
 from warpserve.cuda_shim.launch import gpu_environment, prepare_torch
 from warpserve.errors import SessionError
+from warpserve.patches.ghosts import SESSION_GHOSTS
 from warpserve.patches.speculation import ACCEPTANCE, Acceptance, AcceptanceError
 from warpserve.patches.step_log import FOLDER
-from warpserve.patches.vllm.ghosts import SESSION_GHOSTS
 from warpserve.predictors.aiconfigurator.client import python_environment
 from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.hardware import hardware_environment

@@ -27,6 +27,9 @@
 | ``uvicorn.Server.main_loop`` | looks once a second, not ten times | idle time costs less |
 | ``deep_ep`` | a stand-in | it looks for a GPU, and layers send nothing |
 | ``torch.distributed`` | groups of one rank get the fake backend | they only poll |
+| ``_launch_scheduler_processes`` | one of a group's ranks | the others do the same |
+| ``in_the_same_node_as`` | yes, of ghosts | they are, in name |
+| ``MessageQueue``, ``CustomAllReduceV2`` | left out, of ghosts | they share no memory |
 
 The worker is the seam that all versions share: the scheduler's batch goes in, tokens come out. All
 that decides about timing is before it: in the scheduler, the radix cache and the servers.
@@ -44,6 +47,7 @@ from types import ModuleType
 
 from warpserve.patches import deep_ep, mooncake
 from warpserve.patches.fork_server import stand_by_after
+from warpserve.patches.ghosts import are_ghosts, say_same_node, without_queues
 from warpserve.patches.http_server import look_each_second
 from warpserve.patches.imported import after_import, after_import_moved
 from warpserve.patches.lone_groups import without_transport
@@ -61,6 +65,7 @@ from warpserve.patches.sglang.bookkeeping import (
 )
 from warpserve.patches.sglang.data_parallel import block_controller
 from warpserve.patches.sglang.device_memory import take_memory_of_connections
+from warpserve.patches.sglang.ghosts import launch_one, share_nothing
 from warpserve.patches.sglang.graphs import (
     build_nothing,
     capture_nothing,
@@ -95,6 +100,7 @@ VERSIONS = ("0.5.14", "0.5.23")
 _CACHE = "sglang.srt.mem_cache"
 _COMPONENTS = "sglang.srt.managers.scheduler_components"
 _BACKENDS = "sglang.srt.model_executor.runner_backend"
+_OF_RANKS = "sglang.srt.distributed.device_communicators"
 _RUNNERS = "sglang.srt.model_executor.runner"
 
 
@@ -114,6 +120,10 @@ def _install_virtual() -> None:
     after_import("sglang.srt.server_args", lambda _: deep_ep.supply())
     after_import("sglang.srt.distributed.parallel_state", _patch_groups)
     after_import("sglang.srt.distributed.parallel_state", take_memory_of_connections)
+    after_import("sglang.srt.distributed.parallel_state", say_same_node)
+    after_import("sglang.srt.entrypoints.engine", launch_one)
+    after_import(f"{_OF_RANKS}.shm_broadcast", without_queues)
+    after_import(f"{_OF_RANKS}.custom_all_reduce_v2", share_nothing)
     after_import("sglang.srt.server_args", load_configurations)
     after_import("sglang.srt.lora.lora", load_adapters)
     after_import_moved(
@@ -162,7 +172,7 @@ def _install_virtual() -> None:
 
 
 def _patch_groups(module: ModuleType) -> None:
-    without_transport(module.torch.distributed, lambda: False)
+    without_transport(module.torch.distributed, are_ghosts)
 
 
 def _patch_worker(module: ModuleType) -> None:

@@ -40,6 +40,7 @@ import os
 from types import ModuleType
 
 from warpserve.patches.fork_server import stand_by_before
+from warpserve.patches.ghosts import are_ghosts, say_same_node, without_queues
 from warpserve.patches.http_server import look_each_second
 from warpserve.patches.imported import after_import
 from warpserve.patches.interpreter import hand_over_soon
@@ -52,11 +53,8 @@ from warpserve.patches.vllm.arrivals import settle_arrivals
 from warpserve.patches.vllm.deadlock import end_deadlocks
 from warpserve.patches.vllm.frontend import delay_requests
 from warpserve.patches.vllm.ghosts import (
-    are_ghosts,
     choose_executor,
-    say_same_node,
     with_own_buffers,
-    without_queues,
     without_rendezvous,
 )
 from warpserve.patches.vllm.held_outputs import hold_outputs

@@ -1,30 +1,18 @@
-"""Ghost ranks: one worker stands for its tensor-parallel group, as all do the same control work.
+"""Ghost ranks of vLLM: the worker that stands for all runs in the engine core's process.
 
-It runs in the engine core's process. Its groups have all their ranks in name: NCCL's are those of
-the virtual one (WARPSERVE_GHOST_RANKS), with the memory and the time of all; what ranks would tell
-each other on the CPU is what this one says. What sets up memory between processes is kept to the
-worker's own part of it, which is as large as with real ranks.
+What sets up memory between processes is kept to the worker's own part of it, which is as large as
+with real ranks.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 from types import ModuleType
 from typing import Any
 
+from warpserve.patches.ghosts import are_ghosts, are_wanted, make_ghosts, said_of
 from warpserve.patches.stand_in import StandIn
 from warpserve.patches.versions import require_attributes
-
-SESSION_GHOSTS = "WARPSERVE_GHOSTS"
-"""For the session's members: "0" where the user wants a process for each rank."""
-
-_NCCL_GHOSTS = "WARPSERVE_GHOST_RANKS"
-
-
-def are_ghosts() -> bool:
-    """Whether the other ranks of this process' groups exist in name only."""
-    return os.environ.get(_NCCL_GHOSTS) == "1"
 
 
 def choose_executor(module: ModuleType) -> None:
@@ -39,38 +27,11 @@ def choose_executor(module: ModuleType) -> None:
             return chosen
         from vllm.v1.executor.uniproc_executor import UniProcExecutor
 
-        os.environ[_NCCL_GHOSTS] = "1"
-        logging.getLogger("vllm").info(
-            "warpserve: one worker stands for all %d ranks (--no-ghost-ranks runs them all)",
-            config.parallel_config.world_size,
-        )
+        make_ghosts()
+        logging.getLogger("vllm").info(said_of(config.parallel_config.world_size))
         return UniProcExecutor
 
     module.Executor.get_class = staticmethod(get_class_for_ghosts)
-
-
-def say_same_node(module: ModuleType) -> None:
-    """``module``: vllm.distributed.parallel_state, which asks through memory that ranks share."""
-    require_attributes(module, ("in_the_same_node_as",))
-    in_the_same_node_as = module.in_the_same_node_as
-
-    def all_are(group: Any, source_rank: int = 0) -> list[bool]:
-        if are_ghosts() and module.torch.distributed.get_world_size(group) > 1:
-            return [True] * module.torch.distributed.get_world_size(group)
-        return list(in_the_same_node_as(group, source_rank))
-
-    vars(module)["in_the_same_node_as"] = all_are
-
-
-def without_queues(module: ModuleType) -> None:
-    """``module``: vllm.distributed.device_communicators.shm_broadcast. Ghosts read no queue."""
-    require_attributes(module, ("MessageQueue",))
-    create = module.MessageQueue.create_from_process_group
-
-    def create_for_processes(*arguments: Any, **options: Any) -> Any:
-        return None if are_ghosts() else create(*arguments, **options)
-
-    module.MessageQueue.create_from_process_group = staticmethod(create_for_processes)
 
 
 def with_own_buffers(module: ModuleType) -> None:
@@ -126,7 +87,7 @@ def _is_safe(config: Any) -> bool:
     """All ranks are of one tensor-parallel group on this host, and nobody else looks at them."""
     parallel = config.parallel_config
     return (
-        os.environ.get(SESSION_GHOSTS) != "0"
+        are_wanted()
         and parallel.tensor_parallel_size > 1
         and parallel.world_size == parallel.tensor_parallel_size
         and parallel.data_parallel_size == 1

@@ -1,7 +1,8 @@
 """`python -m tests.benchmarks.speed`: what a step costs the host, streamed and with --fast.
 
-The load that LLMServingSim recorded on an RTX PRO 6000: 300 requests of ShareGPT's lengths, 10 a
-second, up to 128 running. Writes docs/results/speed.md.
+The run that LLMServingSim recorded on an RTX PRO 6000, again: 300 requests of ShareGPT's lengths,
+10 a second, up to 128 running, with steps as aiconfigurator predicts them. Writes
+docs/results/speed.md.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.benchmarks.accuracy.cases import CASES
 from tests.benchmarks.page import RESULTS, machine, today
-from warpserve.bench.config import RunConfig
 from warpserve.bench.experiment import run_experiment
+from warpserve.bench.real.read import read_run
+from warpserve.bench.replay import arrivals_file
 from warpserve.bench.run_folder import RunFolder
 from warpserve.bench.summary import Summary
+from warpserve.bench.twin import twin_of, write_arrivals
 
-STEP_MS = 30
 WALL_BARS_S = {"streamed": 20.0, "--fast": 6.0}
 SHOWN_CPU_MS = 0.01
 
@@ -26,7 +29,7 @@ def main() -> None:
     with TemporaryDirectory() as name:
         for client, fast in (("streamed", False), ("--fast", True)):
             folder = Path(name) / client.strip("-")
-            summaries[client] = run_experiment(config(fast), folder)
+            summaries[client] = replayed(folder, fast)
             times.add(RunFolder(folder).requests.read_text())
             print(client, summaries[client].host, flush=True)
     if len(times) > 1:
@@ -34,16 +37,15 @@ def main() -> None:
     (RESULTS / "speed.md").write_text(page(summaries))
 
 
-def config(fast: bool) -> RunConfig:
-    return RunConfig(
-        model="meta-llama/Llama-3.1-8B",
-        gpu="rtx-pro-6000",
-        predictor=f"constant:{STEP_MS}ms",
-        rate=10,
-        num_requests=300,
-        fast=fast,
-        engine_flags=("--max-num-seqs", "128", "--max-num-batched-tokens", "2048"),
-    )
+def replayed(folder: Path, fast: bool) -> Summary:
+    """The recorded run's requests, as `warpserve replay` sends them to vLLM 0.24.0."""
+    case = CASES[0]
+    twin = twin_of(
+        read_run(case.real), arrivals_file(folder),
+        gpu=case.gpu, predictor=case.predictor, engine="vllm==0.24.0", fast=fast,
+    )  # fmt: skip
+    write_arrivals(arrivals_file(folder), twin.requests)
+    return run_experiment(twin.config, folder)
 
 
 def page(summaries: dict[str, Summary]) -> str:
@@ -53,10 +55,11 @@ def page(summaries: dict[str, Summary]) -> str:
 Written by `python -m tests.benchmarks.speed` on {today()}: {machine()}.
 Load average at the end: {os.getloadavg()[1]:.1f}; other work on the machine makes all of it slower.
 
-vLLM 0.24.0 with Llama-3.1-8B on an RTX PRO 6000, steps of {STEP_MS} ms; 300 requests of ShareGPT's
-lengths, 10 a second, up to 128 running; tokens streamed to `vllm bench serve`, and `--fast`.
-Counted is from the first step to the client's end; *around it* the engine and the client start and
-end. Both tell the same TTFT, TPOT and ITL of every request, to the last digit.
+The run that LLMServingSim recorded on an RTX PRO 6000, replayed with vLLM 0.24.0: Llama-3.1-8B, 300
+requests of ShareGPT's lengths, 10 a second, up to 128 running, steps as aiconfigurator predicts
+them; tokens streamed to `vllm bench serve`, and `--fast`. Counted is from the first step to the
+client's end; *around it* the engine and the client start and end. Both tell the same TTFT, TPOT and
+ITL of every request, to the last digit.
 
 | client | steps | wall time | bar | wall time a step | CPU a step | virtual time | around it |
 |---|---|---|---|---|---|---|---|

@@ -70,7 +70,7 @@ def counted(run: Run) -> str:
         (ENGINE, ("--gpu=h100-sxm:2", "--no-ghost-ranks")),
         (ENGINE, ("--gpu=h100-sxm:2", "--", "--pipeline-parallel-size=2")),
         (ENGINE, ("--", "--api-server-count=3")),
-        (SGLANG, ("--gpu=h100-sxm:2",)),
+        (SGLANG, ("--gpu=h100-sxm:2", "--no-ghost-ranks")),
         pytest.param(SGLANG, HICACHE, marks=pytest.mark.thorough),
     ],
     ids=[

@@ -220,20 +220,32 @@ def test_retraction(pressed: Answered) -> None:
     assert [row for row in rows if row[2] and row[0] + row[1] > 400], "prompt and outputs together"
 
 
-@feature("Tensor parallelism", "--tp-size 2")
-def test_tensor_parallelism(warpserve: Warpserve, tmp_path: Path) -> None:
-    """Both ranks take the same steps from the same instants to the same instants, and the KV cache
-    has more than twice the tokens.
+@feature("Tensor parallelism, ghost ranks", "--tp-size 2")
+def test_one_scheduler_stands_for_both_ranks(warpserve: Warpserve, tmp_path: Path) -> None:
+    """With a process for each rank (--no-ghost-ranks) both take the same steps from the same
+    instants to the same instants, as the one does that stands for them; the KV cache has as many
+    tokens, more than twice those of one GPU.
     """
     bursts = [[asked(prompt(n, 40 * n + 10), 8, f"r-{n}") for n in range(6)]]
-    served = serve_sglang(
-        warpserve, tmp_path, LLAMA, "--tp-size=2", gpu="h100-sxm:2", bursts=bursts
+    ghosts, processes = (
+        serve_sglang(
+            warpserve,
+            tmp_path / option,
+            LLAMA,
+            "--tp-size=2",
+            gpu="h100-sxm:2",
+            bursts=bursts,
+            options=[option],
+        )
+        for option in ("--ghost-ranks", "--no-ghost-ranks")
     )
-    one, two = served.steps
+    (steps,), (one, two) = ghosts.steps, processes.steps
     assert one == two
-    assert served.kv_cache_tokens > 2 * 400_000
+    assert [step["requests"] for step in steps] == [step["requests"] for step in one]
+    assert ghosts.kv_cache_tokens == processes.kv_cache_tokens > 2 * 400_000
+    assert ghosts.answers == processes.answers
     assert all(
-        answer["times_ms"][:8] == [STEP_MS * n for n in range(1, 9)] for answer in served.answers[0]
+        answer["times_ms"][:8] == [STEP_MS * n for n in range(1, 9)] for answer in ghosts.answers[0]
     )
 
 
