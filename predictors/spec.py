@@ -19,6 +19,7 @@ from warpserve.predictors.drafted import Drafted
 from warpserve.predictors.hardware import Hardware
 from warpserve.predictors.learned.predictor import learned
 from warpserve.predictors.predictor import Explaining, PredictorError
+from warpserve.predictors.profile.files import require_profile
 from warpserve.predictors.profile.predictor import profiled
 from warpserve.predictors.replay import replay
 from warpserve.predictors.strict import Strict
@@ -194,12 +195,17 @@ def _learned(path: str) -> MakePredictor:
     return lambda _: predictor
 
 
+def _profile(path: str) -> MakePredictor:
+    require_profile(path)
+    return partial(profiled, path)
+
+
 _KINDS: dict[str, Callable[[str], MakePredictor]] = {
     "aiconfigurator": lambda _: aiconfigurator,
     "analytic": lambda _: analytic,
     "constant": _constant,
     "learned": _learned,
-    "profile": lambda path: partial(profiled, path),
+    "profile": _profile,
     "replay": _replay,
 }
 _OF_OPERATORS = ("aiconfigurator", "analytic")

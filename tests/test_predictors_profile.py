@@ -20,7 +20,7 @@ from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.predictor import PredictorError, Provenance
 from warpserve.predictors.profile.grid import Grid, Steps
-from warpserve.predictors.spec import predictor_of
+from warpserve.predictors.spec import check_spec, predictor_of
 
 PROFILES = Path(__file__).parent / "data" / "llmservingsim" / "profiles" / "RTXPRO6000"
 LLAMA = PROFILES / "Llama-3.1-8B"
@@ -268,6 +268,12 @@ def test_a_damaged_profile_is_an_error_that_names_it(
     damage(tmp_path)
     with pytest.raises(PredictorError, match=message):
         operators_ms(step((1, 99, False)), tmp_path, config=MODELS["qwen3-30b-a3b"])
+
+
+@pytest.mark.parametrize("name", ["missing", "."])
+def test_no_profile_is_an_error_before_an_engine_starts(name: str, tmp_path: Path) -> None:
+    with pytest.raises(PredictorError, match="no dense.csv there, nor in tp1, tp2"):
+        check_spec(f"profile:{tmp_path / name}", None)
 
 
 def test_a_degree_that_was_not_profiled_is_named_with_those_that_were(tmp_path: Path) -> None:

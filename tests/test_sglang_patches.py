@@ -18,10 +18,12 @@ from warpserve.bench import results
 from warpserve.bench.config import EngineConfig
 from warpserve.bench.kv_cache import kv_tokens
 from warpserve.bench.servers import server_command
+from warpserve.patches.ghosts import SESSION_GHOSTS, are_ghosts
 from warpserve.patches.instants import SettledQueue
 from warpserve.patches.sglang import arrivals
 from warpserve.patches.sglang.batches import loras_of, sampling_of, steps_of
 from warpserve.patches.sglang.bookkeeping import order_accesses
+from warpserve.patches.sglang.ghosts import launch_one
 from warpserve.patches.sglang.idle import IdleSleeper
 from warpserve.patches.sglang.padding import Padded, Padding
 from warpserve.patches.sglang.requests import Tokens
@@ -303,6 +305,74 @@ def test_the_flags_divide_the_gpus_where_they_say_how() -> None:
     )
     command = server_command(config, engine_bin=Path("bin"), model="qwen", port=1, gpus=2)
     assert "--tensor-parallel-size" not in command
+
+
+class Launcher(ModuleType):
+    """As much of sglang.srt.entrypoints.engine as starts schedulers."""
+
+    def __init__(self) -> None:
+        super().__init__("engine")
+        module = self
+
+        class Engine:
+            @classmethod
+            def _launch_scheduler_processes(cls, server_args: Any) -> list[tuple[int, int]]:
+                stages, ranks, _, _ = module._calculate_rank_ranges(server_args)
+                return [(stage, rank) for stage in stages for rank in ranks]
+
+        self.Engine = Engine
+        self._calculate_rank_ranges: Any = lambda a: (
+            range(a.pp_size), range(a.tp_size), a.pp_size, a.tp_size
+        )  # fmt: skip
+
+
+@pytest.fixture
+def no_ghosts_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    # So that what is set in between is undone.
+    monkeypatch.setenv("WARPSERVE_GHOST_RANKS", "0")
+    monkeypatch.delenv(SESSION_GHOSTS, raising=False)
+
+
+@pytest.mark.usefixtures("no_ghosts_yet")
+@pytest.mark.parametrize(
+    ("asked", "started"),
+    [
+        ({}, [(0, 0)]),
+        ({"tp_size": 1}, [(0, 0)]),
+        ({"pp_size": 2}, [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 2), (1, 3)]),
+        ({"dp_size": 2}, [(0, 0), (0, 1), (0, 2), (0, 3)]),
+        ({"nnodes": 2}, [(0, 0), (0, 1), (0, 2), (0, 3)]),
+        ({"enable_dp_attention": True}, [(0, 0), (0, 1), (0, 2), (0, 3)]),
+        ({"enable_hierarchical_cache": True}, [(0, 0), (0, 1), (0, 2), (0, 3)]),
+        ({"moe_a2a_backend": "deepep"}, [(0, 0), (0, 1), (0, 2), (0, 3)]),
+        ({"disaggregation_mode": "prefill"}, [(0, 0), (0, 1), (0, 2), (0, 3)]),
+    ],
+)
+def test_one_scheduler_is_started_where_that_is_safe(
+    asked: dict[str, Any], started: list[tuple[int, int]]
+) -> None:
+    module = Launcher()
+    launch_one(module)
+    assert module.Engine._launch_scheduler_processes(server_arguments(**asked)) == started
+    assert are_ghosts() == (not asked)
+
+
+@pytest.mark.usefixtures("no_ghosts_yet")
+def test_all_schedulers_are_started_for_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SESSION_GHOSTS, "0")
+    module = Launcher()
+    launch_one(module)
+    assert len(module.Engine._launch_scheduler_processes(server_arguments())) == 4
+
+
+def server_arguments(**asked: Any) -> Any:
+    """ServerArgs of four ranks."""
+    values = {
+        "tp_size": 4, "pp_size": 1, "dp_size": 1, "nnodes": 1, "enable_dp_attention": False,
+        "enable_hierarchical_cache": False, "moe_a2a_backend": "none",
+        "disaggregation_mode": "null",
+    }  # fmt: skip
+    return SimpleNamespace(**values | asked)
 
 
 def test_the_size_of_its_kv_cache() -> None:

@@ -34,6 +34,16 @@ class Profile(NamedTuple):
     """Over tokens and how many experts they hit. Empty: not measured."""
 
 
+def require_profile(path: str) -> None:
+    """Raises PredictorError for what is no such folder, whatever the deployment."""
+    top = Path(path)
+    if all(_file(folder, "dense") is None for folder in (top, *top.glob("tp*"))):
+        raise PredictorError(
+            f"{path}: no dense.csv there, nor in tp1, tp2, …, so no profile of LLMServingSim's "
+            "profiler"
+        )
+
+
 def read_profile(path: str, tensor_parallel: int, *, whole_experts: bool = False) -> Profile:
     """Raises PredictorError for what is no such folder.
 

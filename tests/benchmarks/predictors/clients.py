@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.benchmarks.predictors.serving_points import Cell
 from tests.benchmarks.predictors.steady_state import Load
@@ -12,7 +13,7 @@ from warpserve.bench.results import RequestResult
 
 
 class Client(NamedTuple):
-    """Keeps as many requests under way as a point says."""
+    """Keeps as many requests under way as a point says, or sends as many at once."""
 
     requests_a_place: int
     lengths: float
@@ -22,6 +23,12 @@ class Client(NamedTuple):
     counts_all: bool
     """Means are over all requests, and not over those of a steady load."""
     engine_flags: tuple[str, ...] = ()
+    is_wave: bool = False
+    """Sends all of them at once, and no more."""
+
+    def arrival(self, load: Load) -> dict[str, Any]:
+        """As fields of a RunConfig."""
+        return {"rate": math.inf} if self.is_wave else {"arrival": f"closed:{load.concurrency}"}
 
     def workload(self, load: Load) -> str:
         means = [round(self.lengths * size) for size in (load.input_tokens, load.output_tokens)]
@@ -39,6 +46,8 @@ UNKNOWN = Client(requests_a_place=4, lengths=1.0, spread=0.2, counts_all=False)
 # Lengths are uniform from 0.8 of a point's to all of it, and figures are means: README.md of
 # github.com/SemiAnalysisAI/InferenceX (there InferenceMAX) of August 2025.
 INFERENCEX = Client(requests_a_place=10, lengths=0.9, spread=0.111, counts_all=True)
+# Nothing says so but the points' own TTFTs: docs/results/predictors.md.
+WAVE = Client(requests_a_place=1, lengths=1.0, spread=0.0, counts_all=True, is_wave=True)
 _OF_MODELS = {
     # That keys and values were in fp8 follows from TTFTs of requests that queue for them; the
     # quantised weights say so, too.
@@ -57,6 +66,8 @@ _OF_VERSIONS = {("0.12.0", "h100_sxm"): ("--gpu-memory-utilization", "0.873")}
 
 
 def client_of(cell: Cell) -> Client:
+    if cell.engine == "sglang":
+        return WAVE
     client = _OF_MODELS.get(cell.model_name, UNKNOWN)
     of_version = _OF_VERSIONS.get((cell.engine_version, cell.system), ())
     return client._replace(engine_flags=(*client.engine_flags, *of_version))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from tests.benchmarks.predictors.clients import client_of
-from tests.benchmarks.predictors.engine_points import Outcome, read_kept
+from tests.benchmarks.predictors.engine_points import Key, Outcome, read_kept
 from tests.benchmarks.predictors.errors import HEADINGS, Errors
 from tests.benchmarks.predictors.serving_points import (
     Cell,
@@ -24,11 +24,11 @@ def markdown() -> Iterator[str]:
     if not kept:
         yield "None has been run yet."
         return
-    outcomes = {(outcome.deployment, outcome.load): outcome for outcome in kept}
+    outcomes = {outcome.key: outcome for outcome in kept}
 
     def pairs(cell: Cell, points: Sequence[Point]) -> Iterator[tuple[Load, float, float]]:
         for point in points:
-            found = outcomes.get((cell.deployment, point.load))
+            found = outcomes.get(Key(cell.engine, cell.deployment, point.load))
             if found is not None and not point.is_queueing:
                 yield point.load, found.tpot_ms * 1e6 + more_ns(cell, point.load), point.tpot_ns
 
@@ -47,7 +47,7 @@ def more_ns(cell: Cell, load: Load) -> float:
     return sampling_ns(cell.sampling) - sampling_ns(Sampling.GREEDY)
 
 
-def _ttft(outcomes: Mapping[tuple[str, Load], Outcome]) -> Iterator[str]:
+def _ttft(outcomes: Mapping[Key, Outcome]) -> Iterator[str]:
     """A line a cell of which it is known how it was measured."""
     yield f"| TTFT of cell | {HEADINGS} |"
     yield "|---|---|---|---|---|"
@@ -56,7 +56,7 @@ def _ttft(outcomes: Mapping[tuple[str, Load], Outcome]) -> Iterator[str]:
             found.ttft_ms * 1e6 / point.ttft_ns - 1
             for point in points
             if client_of(cell).counts_all
-            and (found := outcomes.get((cell.deployment, point.load))) is not None
+            and (found := outcomes.get(Key(cell.engine, cell.deployment, point.load))) is not None
         ]
         if errors:
             yield f"| {cell.label()} | {Errors.of(errors).cells()} |"

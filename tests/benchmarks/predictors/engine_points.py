@@ -1,5 +1,5 @@
-"""`python -m tests.benchmarks.predictors.engine_points [FOLDER]`: the serving points again, each a
-closed loop of requests through the real vLLM.
+"""`python -m tests.benchmarks.predictors.engine_points [FOLDER]`: the serving points again, each
+through the real vLLM or SGLang, with requests as clients.py has them.
 
 An engine a deployment, a client a point. What came out is kept in docs/results/serving-points.csv:
 points that are there already are not run again. FOLDER keeps the run folders.
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from tests.benchmarks.page import RESULTS
 from tests.benchmarks.predictors.clients import client_of
-from tests.benchmarks.predictors.serving_points import Cell, points_by_cell
+from tests.benchmarks.predictors.serving_points import Cell, Point, points_by_cell
 from tests.benchmarks.predictors.steady_state import Load
 from warpserve.bench import clients, results
 from warpserve.bench.config import RunConfig
@@ -27,9 +27,11 @@ from warpserve.bench.run_folder import RunError, RunFolder
 from warpserve.errors import WarpserveError
 
 KEPT = RESULTS / "serving-points.csv"
-ENGINE = "vllm==0.24.0"
+ENGINES = {"vllm": "vllm==0.24.0", "sglang": "sglang==0.5.23"}
+_WITHOUT_PREFIX_CACHE = {"vllm": "--no-enable-prefix-caching", "sglang": "--disable-radix-cache"}
 MOST_OUTPUT_TOKENS = 1024
 """Of a point that is run: others take eight times as long."""
+_IN_FILE_NAMES = str.maketrans(": ", "--", ",")
 _LIMIT_S = 1_800.0
 _START_LIMIT_S = 600.0
 
@@ -37,6 +39,7 @@ _START_LIMIT_S = 600.0
 class Outcome(NamedTuple):
     """What the client of one point measured; a line of serving-points.csv."""
 
+    engine: str
     deployment: str
     input_tokens: int
     output_tokens: int
@@ -51,6 +54,18 @@ class Outcome(NamedTuple):
     @property
     def load(self) -> Load:
         return Load(self.concurrency, self.input_tokens, self.output_tokens)
+
+    @property
+    def key(self) -> Key:
+        return Key(self.engine, self.deployment, self.load)
+
+
+class Key(NamedTuple):
+    """What was run."""
+
+    engine: str
+    deployment: str
+    load: Load
 
 
 def main() -> None:
@@ -69,23 +84,31 @@ def main() -> None:
 
 def missing(kept: Sequence[Outcome]) -> Iterator[tuple[Cell, list[Load]]]:
     """Deployments, and of each the loads that are to be run, the lightest first."""
-    done = {(outcome.deployment, outcome.load) for outcome in kept}
-    by_deployment: dict[str, tuple[Cell, set[Load]]] = {}
-    for cell, points in points_by_cell().items():
-        _, loads = by_deployment.setdefault(cell.deployment, (cell, set()))
-        loads |= {point.load for point in points if _is_run(point.load, point.is_queueing)}
-    for name, (cell, loads) in by_deployment.items():
-        if left := sorted(load for load in loads if (name, load) not in done):
+    done = {outcome.key for outcome in kept}
+    by_deployment: dict[tuple[str, str], tuple[Cell, set[Load]]] = {}
+    for cell, point in all_points():
+        _, loads = by_deployment.setdefault((cell.engine, cell.deployment), (cell, set()))
+        if _is_run(cell, point):
+            loads.add(point.load)
+    for (engine, name), (cell, loads) in by_deployment.items():
+        if left := sorted(load for load in loads if Key(engine, name, load) not in done):
             yield cell, left
 
 
-def _is_run(load: Load, is_queueing: bool) -> bool:
-    return load.output_tokens <= MOST_OUTPUT_TOKENS and not is_queueing
+def all_points() -> Iterator[tuple[Cell, Point]]:
+    for engine in ENGINES:
+        for cell, points in points_by_cell(engine).items():
+            yield from ((cell, point) for point in points)
+
+
+def _is_run(cell: Cell, point: Point) -> bool:
+    is_short = point.load.output_tokens <= MOST_OUTPUT_TOKENS
+    return is_short and (client_of(cell).is_wave or not point.is_queueing)
 
 
 def outcomes(cell: Cell, loads: Sequence[Load], out: Path) -> Iterator[Outcome]:
     """All with the same engine. Raises WarpserveError."""
-    folder = out / cell.deployment.replace(":", "-").replace(" ", "-").replace(",", "")
+    folder = out / f"{cell.engine} {cell.deployment}".translate(_IN_FILE_NAMES)
     steps = folder / "steps"
     steps.mkdir(parents=True, exist_ok=True)
     launch = EngineLaunch(_config(cell, loads[0]))
@@ -115,6 +138,7 @@ def _outcome(
     client = client_of(cell)
     requests = client.counted(measured, load)
     return Outcome(
+        cell.engine,
         cell.deployment,
         load.input_tokens,
         load.output_tokens,
@@ -127,16 +151,16 @@ def _outcome(
 
 def _config(cell: Cell, load: Load) -> RunConfig:
     client = client_of(cell)
-    flags = ["--no-enable-prefix-caching", *client.engine_flags]
+    flags = [_WITHOUT_PREFIX_CACHE[cell.engine], *client.engine_flags]
     flags += ["--enable-expert-parallel"] if cell.expert_parallel else []
     flags += ["--quantization", cell.weights] if cell.weights else []
     return RunConfig.of(
-        engine=ENGINE,
+        engine=ENGINES[cell.engine],
         model=cell.model_name,
         gpu=cell.gpus,
         predictor="aiconfigurator",
         workload=client.workload(load),
-        arrival=f"closed:{load.concurrency}",
+        **client.arrival(load),
         num_requests=client.requests_a_place * load.concurrency,
         temperature=0.0,  # engine_errors adds what other sampling takes
         client="own",
@@ -151,9 +175,10 @@ def read_kept() -> list[Outcome]:
     with KEPT.open(newline="") as file:
         return [
             Outcome(
+                row["engine"],
                 row["deployment"],
-                *(int(row[name]) for name in Outcome._fields[1:5]),
-                *(float(row[name]) for name in Outcome._fields[5:]),
+                *(int(row[name]) for name in Outcome._fields[2:6]),
+                *(float(row[name]) for name in Outcome._fields[6:]),
             )
             for row in csv.DictReader(file)
         ]
