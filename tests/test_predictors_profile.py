@@ -272,7 +272,7 @@ def test_a_damaged_profile_is_an_error_that_names_it(
 
 @pytest.mark.parametrize("name", ["missing", "."])
 def test_no_profile_is_an_error_before_an_engine_starts(name: str, tmp_path: Path) -> None:
-    with pytest.raises(PredictorError, match="no dense.csv there, nor in tp1, tp2"):
+    with pytest.raises(PredictorError, match=r"no dense\.csv there, nor in tp1, tp2"):
         check_spec(f"profile:{tmp_path / name}", None)
 
 
