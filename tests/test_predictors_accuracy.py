@@ -8,7 +8,7 @@ from tests.benchmarks.predictors.clients import steady
 from tests.benchmarks.predictors.errors import Errors
 from tests.benchmarks.predictors.profiles import PROFILES, Profile
 from tests.benchmarks.predictors.real_runs import _RUNS, decode_steps
-from tests.benchmarks.predictors.serving_points import points_by_cell
+from tests.benchmarks.predictors.serving_points import points_by_cell, waves
 from tests.benchmarks.predictors.sglang_points import errors_without_it
 from tests.benchmarks.predictors.steady_state import Load, tpot_ns, wave
 from warpserve.bench.calibration.fitting import fit_line
@@ -105,7 +105,7 @@ def test_what_a_point_is_told_of_is_not_the_point_itself() -> None:
     pairs = [(1e6, 1e6), (2e6, 2e6), (3e6, 6e6)]
     errors = errors_without_it(pairs)
     assert errors[2] == pytest.approx(-0.5, abs=0.01)
-    assert len(points_by_cell("sglang")) == 2
+    assert len(waves()) == 2
 
 
 def test_profiles_and_runs_give_steps_of_all_kinds() -> None:

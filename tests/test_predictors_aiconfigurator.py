@@ -15,6 +15,7 @@ from tests.harness import CLIENTS, Warpserve, member_pythons
 from tests.test_predictors import BATCHES, MODELS, UNHURRIED, decodes, deployment, ns, prefill
 from warpserve.predictors.aiconfigurator import tables
 from warpserve.predictors.aiconfigurator.client import aiconfigurator, python_environment
+from warpserve.predictors.aiconfigurator.outliers import MEASURED_ROWS, without_outliers
 from warpserve.predictors.aiconfigurator.step_table import StepTable, TableCosts
 from warpserve.predictors.aiconfigurator.unlisted import unlisted
 from warpserve.predictors.batch import Batch, RequestStep
@@ -310,11 +311,59 @@ def test_a_session_that_would_find_no_tables_does_not_begin(
         ("a100-80", {}, "45 %"),
         ("h100-sxm", {"weights": "fp8_block"}, "launch by the host"),
         ("h100-sxm", {"engine_version": "0.33.0"}, "stand in for vllm 0.33.0"),
+        (
+            "b200:2",
+            {"weights": "fp8", "tensor_parallel": 2},
+            "measured times of matrices stood out",
+        ),
     ],
 )
 def test_known_holes_are_told(gpu: str, changes: dict[str, Any], said: str) -> None:
     holed = deployment(hardware=hardware_of(gpu), **changes)
     assert any(said in note for note in tables.build_table(holed).notes)
+
+
+def test_tables_of_sglang_were_timed_without_the_host() -> None:
+    of_sglang = deployment(engine="sglang", engine_version="0.5.14", weights="fp8_block")
+    assert not any("launch by the host" in note for note in tables.build_table(of_sglang).notes)
+
+
+@pytest.mark.parametrize("kv_cache", ["bf16", "fp8"])
+def test_latent_attention_under_sglang_has_tables(kv_cache: str) -> None:
+    found = tables.build_table(
+        deployment(
+            "deepseek-v3", hardware=hardware_of("b200:8"), tensor_parallel=8,
+            engine="sglang", engine_version="0.5.14", kv_cache=kv_cache,
+        )
+    )  # fmt: skip
+    assert all(duration_ns > 0 for row in found.decode_attention for duration_ns in row)
+
+
+def spiked(**spikes_ns: int) -> tuple[list[int], list[int]]:
+    """Rows, and times that grow with them; ``spikes_ns``: other times, by _ROWS."""
+    rows = sorted({*MEASURED_ROWS, *range(1, 129)})
+    other = {int(name[1:]): time_ns for name, time_ns in spikes_ns.items()}
+    return rows, [other.get(size, 1_000 + size) for size in rows]
+
+
+def test_a_time_that_stands_out_is_replaced_and_what_is_drawn_from_it() -> None:
+    rows, times_ns = spiked(_1=3_000, _7=2_000, _64=3_000, _60=2_500)
+    found, outliers = without_outliers(rows, times_ns)
+    assert outliers == 3, "60 rows were not measured"
+    assert found == [1_000 + size for size in rows]
+
+
+@pytest.mark.parametrize("size", [17, 129, 257, 513])
+def test_a_jump_behind_a_tile_stays(size: int) -> None:
+    rows, times_ns = spiked()
+    jump_ns = [t if row < size else 2 * t for row, t in zip(rows, times_ns, strict=True)]
+    jump_ns[rows.index(size)] *= 2
+    assert without_outliers(rows, jump_ns) == (jump_ns, 0)
+
+
+def test_times_that_grow_are_left_alone() -> None:
+    rows, times_ns = spiked()
+    assert without_outliers(rows, times_ns) == (times_ns, 0)
 
 
 def test_notes_reach_the_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -23,6 +23,7 @@ from typing import Any
 
 from warpserve.cache import cache_folder
 from warpserve.predictors import marlin
+from warpserve.predictors.aiconfigurator.outliers import MEASURED_ROWS, without_outliers
 from warpserve.predictors.aiconfigurator.step_table import Limits, Operator, StepTable
 from warpserve.predictors.aiconfigurator.unlisted import unlisted
 from warpserve.predictors.deployment import Deployment
@@ -63,11 +64,16 @@ _MOE_MODES = {
 }
 _UNREAD_METHODS = ("fbgemm_fp8",)
 """Of quantising weights: ones that the package does not know, and that weights_of does."""
+_ATTENTION_MODE = "bfloat16"
 _KV_MODES = {2: "bfloat16", 1: "fp8"}
 
 _SCALES_OF_WEIGHTS = 0.1
 """What one way to count the bytes of a weight may differ from another: by the blocks' scales."""
 _MEASURED = ("silicon", "mixed")
+_MATRIX = "_gemm"
+"""How the names of operators end that multiply by one."""
+_NOISY = 0.02
+"""The part of a table's times above which it is told that they stood out."""
 _WITHOUT_TABLES = ("embedding", "norm", "act_gate", "_ar", "p2p")
 """Parts of names of operators that the package has formulas for, and no tables."""
 
@@ -157,7 +163,11 @@ def _table_of(model: _Model, deployment: Deployment, tables: str) -> StepTable:
     sources["attention"] = "/".join(sorted(model.attention_sources))
     return StepTable(
         source=f"{_PACKAGE} {_package_version()}, {tables}",
-        notes=[*_known_holes(deployment, tables), *_not_measured(sources)],
+        notes=[
+            *_known_holes(deployment, tables),
+            *_not_measured(sources),
+            *_replaced(model.outliers),
+        ],
         limits=limits_of(deployment),
         tokens=_TOKENS,
         prefill_operators=prefill_operators + more,
@@ -209,6 +219,8 @@ class _Model:
         self._deployment = deployment
         self._stage_share = _stage_share(deployment)
         self.attention_sources: set[str] = set()
+        self.outliers: dict[str, int] = {}
+        """Of each operator that is a matrix."""
 
     def of_tokens(self, *, is_prefill: bool) -> list[Operator]:
         """Without the last layer, which works on one row a request."""
@@ -219,7 +231,7 @@ class _Model:
         ]
         rows = [self._evaluate(is_prefill, chosen, 1, 1, x=tokens) for tokens in _TOKENS]
         operators = [self._operator([row[i] for row in rows]) for i in range(len(rows[0]))]
-        operators = [self._with_marlin(operator) for operator in operators]
+        operators = [self._without_outliers(self._with_marlin(operator)) for operator in operators]
         return [operator for operator in operators if any(operator.duration_ns)]
 
     def logits(self) -> Operator:
@@ -244,6 +256,13 @@ class _Model:
         sources = sorted({source for _, _, source in rows})
         share = self._share_of(name)
         return Operator(name, "/".join(sources), [_ns(latency * share) for _, latency, _ in rows])
+
+    def _without_outliers(self, operator: Operator) -> Operator:
+        """``operator``: one of ``of_tokens``."""
+        if not operator.name.endswith(_MATRIX):
+            return operator
+        durations_ns, self.outliers[operator.name] = without_outliers(_TOKENS, operator.duration_ns)
+        return Operator(operator.name, operator.source, durations_ns)
 
     def _with_marlin(self, operator: Operator) -> Operator:
         """``operator``: one of ``of_tokens``."""
@@ -396,6 +415,10 @@ def _config_of(deployment: Deployment) -> dict[str, Any]:
 
 def _modes(deployment: Deployment) -> dict[str, str]:
     modes = {"kvcache_quant_mode": _KV_MODES[deployment.kv_cache_bytes]}
+    is_latent = isinstance(model_shape(deployment.config).attention, LatentAttention)
+    if deployment.kv_cache_bytes > 1 or is_latent:
+        # Of weights in fp8 the package concludes that attention is computed so, too.
+        modes["fmha_quant_mode"] = _ATTENTION_MODE
     if _package_reads_weights(deployment):
         return modes
     weights = weights_of(deployment.config, deployment.weights).experts.name
@@ -424,10 +447,11 @@ def _known_holes(deployment: Deployment, tables: str) -> Iterator[str]:
         yield f"tables of {tables} stand in for {deployment.engine} {deployment.engine_version}"
     if kind == "l40s" and deployment.tensor_parallel > 1:
         yield "l40s: collectives over PCIe were measured with older engines only"
-    if weights_of(deployment.config, deployment.weights).dense.name == "fp8_block":
+    weights = weights_of(deployment.config, deployment.weights).dense.name
+    if weights == "fp8_block" and deployment.engine == "vllm":
         yield (
-            "matrices in fp8_block were timed with their launch by the host: each takes tens to "
-            "hundreds of us however small it is, so steps of a few tokens come out too long"
+            "matrices in fp8_block were timed with their launch by the host under vLLM: each takes "
+            "tens to hundreds of us however small it is, so steps of a few tokens come out too long"
         )
     if kind == "a100-80":
         yield "a100-80: tables of an old engine; TTFT has been reported to be some 45 % off"
@@ -439,6 +463,16 @@ def _not_measured(sources: Mapping[str, str]) -> Iterator[str]:
         has_table = not any(part in name for part in _WITHOUT_TABLES)
         if has_table and not any(measured in source for measured in _MEASURED):
             yield f"{name} is not measured for such sizes, and comes from a formula"
+
+
+def _replaced(outliers: Mapping[str, int]) -> Iterator[str]:
+    """``outliers``: by operator."""
+    count, measured = sum(outliers.values()), len(MEASURED_ROWS) * len(outliers)
+    if count > _NOISY * measured:
+        yield (
+            f"{count} of {measured} measured times of matrices stood out from those of the sizes "
+            "beside them, and were replaced by what lies between these"
+        )
 
 
 def _package_version() -> str:

@@ -66,7 +66,7 @@ _OF_VERSIONS = {("0.12.0", "h100_sxm"): ("--gpu-memory-utilization", "0.873")}
 
 
 def client_of(cell: Cell) -> Client:
-    if cell.engine == "sglang":
+    if cell.comes_in_waves:
         return WAVE
     client = _OF_MODELS.get(cell.model_name, UNKNOWN)
     of_version = _OF_VERSIONS.get((cell.engine_version, cell.system), ())

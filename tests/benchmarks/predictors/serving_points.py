@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.benchmarks.predictors.errors import HEADINGS, Errors
-from tests.benchmarks.predictors.steady_state import Load, tpot_ns
+from tests.benchmarks.predictors.steady_state import Load, tpot_apart_ns, tpot_ns
 from warpserve.bench.calibration.fitting import fit_line
 from warpserve.bench.models import model_named
 from warpserve.predictors.batch import Sampling
@@ -20,12 +20,16 @@ from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.spec import predictor_of
 
 _POINTS = Path(__file__).parents[2] / "data" / "silicon" / "serving_points.csv.gz"
-_GPUS = {"h100_sxm": "h100-sxm", "h200_sxm": "h200"}
+_GPUS = {"h100_sxm": "h100-sxm", "h200_sxm": "h200", "b200_sxm": "b200"}
+_HOPPER = ("h100_sxm", "h200_sxm")
+_RANKS_OF_A_BOX = 8
 _MODELS = {
     "Qwen/Qwen3-32B": "qwen3-32b",
     "Qwen/Qwen3-235B-A22B-FP8": "qwen3-235b-a22b-fp8",
     "meta-llama/Llama-3.1-70B": "llama-3.1-70b",
     "openai/gpt-oss-120b": "gpt-oss-120b",
+    "deepseek-ai/DeepSeek-V3": "deepseek-v3",
+    "deepseek-ai/DeepSeek-R1": "deepseek-v3",
 }
 _ENGINES = {"vllm": "vLLM", "sglang": "SGLang"}
 _VERSIONS_OF_TABLES = {"vllm": "0.24.0", "sglang": "0.5.14"}
@@ -58,6 +62,15 @@ class Cell(NamedTuple):
         return Sampling.FILTERED if self.model.startswith("Qwen/") else Sampling.GREEDY
 
     @property
+    def comes_in_waves(self) -> bool:
+        """How requests were sent: sglang_points.py. Whoever measured Qwen3 did so with SGLang."""
+        return self.engine == "sglang" and self.model.startswith("Qwen/")
+
+    @property
+    def is_of_hopper(self) -> bool:
+        return self.system in _HOPPER
+
+    @property
     def gpus(self) -> str:
         return f"{_GPUS[self.system]}:{self.ranks}"
 
@@ -85,7 +98,7 @@ class Point(NamedTuple):
 
 
 def points_by_cell(engine: str = "vllm") -> dict[Cell, list[Point]]:
-    """Of one engine on H100 and H200, of models that come with warpserve."""
+    """Of one engine on H100, H200 and B200, of models that come with warpserve."""
     cells: dict[Cell, list[Point]] = defaultdict(list)
     with gzip.open(_POINTS, "rt", newline="") as file:
         for row in csv.DictReader(file):
@@ -94,10 +107,23 @@ def points_by_cell(engine: str = "vllm") -> dict[Cell, list[Point]]:
     return dict(sorted(cells.items(), key=lambda item: item[0].label()))
 
 
+def closed_loops() -> dict[Cell, list[Point]]:
+    """Of both engines, those at which as many requests are under way all the time."""
+    return points_by_cell() | {
+        cell: points for cell, points in points_by_cell("sglang").items() if not cell.comes_in_waves
+    }
+
+
+def waves() -> dict[Cell, list[Point]]:
+    """Those at which all requests come at once."""
+    cells = points_by_cell("sglang").items()
+    return {cell: points for cell, points in cells if cell.comes_in_waves}
+
+
 def _is_chosen(row: dict[str, str]) -> bool:
     is_one_engine = row["mode"] == "agg" and _attention_replicas(row) == 1
     is_known = row["model_path"] in _MODELS and row["system"] in _GPUS
-    return is_one_engine and is_known
+    return is_one_engine and is_known and float(row["tp_size"]) <= _RANKS_OF_A_BOX
 
 
 def _attention_replicas(row: dict[str, str]) -> float:
@@ -109,17 +135,23 @@ def _attention_replicas(row: dict[str, str]) -> float:
 
 
 def _cell_of(row: dict[str, str]) -> Cell:
-    # What is published in bf16 and was served in fp8 is quantised by the engine.
-    is_fp8_of_bf16 = row["precision"] == "fp8" and not row["model_path"].endswith("FP8")
     return Cell(
         model=row["model_path"],
         system=row["system"],
         ranks=int(float(row["tp_size"])),
         expert_parallel=float(row["moe_ep_size"] or 1) > 1,
-        weights="fp8" if is_fp8_of_bf16 else None,
+        weights=_weights_of(row),
         engine=row["backend"],
         engine_version=row["backend_version"],
     )
+
+
+def _weights_of(row: dict[str, str]) -> str | None:
+    """None: as the model's configuration says. What is published otherwise was quantised."""
+    name, asked = row["model_path"], row["gemm_quant_mode"]
+    is_in_blocks = row["moe_quant_mode"] == "fp8_block"
+    is_own = is_in_blocks or name.endswith("FP8") or name.startswith("openai/")
+    return None if is_own or not asked else asked
 
 
 def _point_of(row: dict[str, str]) -> Point:
@@ -132,12 +164,14 @@ Pairs = Callable[[Cell, Sequence[Point]], Iterable[tuple[Load, float, float]]]
 
 
 def markdown(kind: str) -> Iterator[str]:
-    """The section of one kind of predictor, line by line."""
-    cells = points_by_cell()
+    """The section of one kind of predictor, line by line: a table of Hopper, one of Blackwell."""
+    cells = closed_loops()
     left_out = sum(point.is_queueing for points in cells.values() for point in points)
     yield f"### {kind}"
-    yield ""
-    yield from table(cells, lambda cell, points: _pairs(kind, cell, points))
+    for is_of_hopper in (True, False):
+        chosen = {c: points for c, points in cells.items() if c.is_of_hopper == is_of_hopper}
+        yield ""
+        yield from table(chosen, lambda cell, points: _pairs(kind, cell, points))
     yield ""
     yield f"{left_out} points at which requests queue are left out."
     yield ""
@@ -180,7 +214,8 @@ def _pairs(kind: str, cell: Cell, points: Sequence[Point]) -> Iterator[tuple[Loa
     predictor = predictor_of(kind, deployment_of(cell))
     for point in points:
         if not point.is_queueing:
-            predicted_ns = tpot_ns(predictor, point.load, cell.sampling)
+            of_engine = tpot_apart_ns if cell.engine == "sglang" else tpot_ns
+            predicted_ns = of_engine(predictor, point.load, cell.sampling)
             assert math.isfinite(predicted_ns)
             yield point.load, predicted_ns, point.tpot_ns
 
@@ -194,7 +229,11 @@ def deployment_of(cell: Cell) -> Deployment:
         engine_version=cell.engine_version or _VERSIONS_OF_TABLES[cell.engine],
         tensor_parallel=cell.ranks,
         expert_parallel=cell.expert_parallel,
-        expert_kernels="marlin" if cell.model_name == "gpt-oss-120b" else None,
+        expert_kernels="marlin" if _asks_for_marlin(cell) else None,
         weights=cell.weights,
         kv_cache="fp8" if cell.model_name == "llama-3.1-70b" else "bf16",
     )
+
+
+def _asks_for_marlin(cell: Cell) -> bool:
+    return cell.model_name == "gpt-oss-120b" and cell.is_of_hopper

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tests.benchmarks.predictors.engine_errors import more_ns
 from tests.benchmarks.predictors.engine_points import Key, read_kept
 from tests.benchmarks.predictors.errors import HEADINGS, Errors
-from tests.benchmarks.predictors.serving_points import Cell, Point, deployment_of, points_by_cell
+from tests.benchmarks.predictors.serving_points import Cell, Point, deployment_of, waves
 from tests.benchmarks.predictors.steady_state import Wave, wave
 from warpserve.bench.calibration.fitting import fit_line
 from warpserve.predictors.spec import predictor_of
@@ -33,7 +33,7 @@ class Compared(NamedTuple):
 def estimated(kind: str) -> Iterator[str]:
     """The table of the estimate with one kind of predictor, line by line."""
     yield from _HEADINGS
-    for cell, points in points_by_cell("sglang").items():
+    for cell, points in waves().items():
         predictor = predictor_of(kind, deployment_of(cell))
         yield _row(cell, [Compared(p, wave(predictor, p.load, cell.sampling)) for p in points])
 
@@ -42,7 +42,7 @@ def of_engine() -> Iterator[str]:
     """The table of what the engine did, line by line; and that of its TTFT by output length."""
     found = {outcome.key: outcome for outcome in read_kept()}
     compared: dict[Cell, list[Compared]] = {}
-    for cell, points in points_by_cell("sglang").items():
+    for cell, points in waves().items():
         for point in points:
             outcome = found.get(Key(cell.engine, cell.deployment, point.load))
             if outcome is not None:

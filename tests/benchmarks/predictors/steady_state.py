@@ -42,6 +42,16 @@ def tpot_ns(predictor: Predictor, load: Load, sampling: Sampling = Sampling.GREE
     return (mixed_steps * mean_mixed_ns + (steps - mixed_steps) * pure_ns) / steps
 
 
+def tpot_apart_ns(predictor: Predictor, load: Load, sampling: Sampling = Sampling.GREEDY) -> float:
+    """The same of an engine that has prefills in steps of their own, for which all others wait."""
+    contexts = _contexts(load, load.concurrency)
+    decodes = [RequestStep(1, context, is_prefill=False) for context in contexts]
+    chunks = _chunks(load.input_tokens, _TOKEN_BUDGET)
+    prefill_ns = sum(_step_ns(predictor, [chunk], sampling) for chunk in chunks)
+    awaited_ns = (load.concurrency - 1) * prefill_ns
+    return _step_ns(predictor, decodes, sampling) + awaited_ns / (load.output_tokens - 1)
+
+
 class Wave(NamedTuple):
     """Of means over its requests."""
 
