@@ -10,6 +10,11 @@ from typing import Any
 from warpserve.predictors.hardware import Hardware
 from warpserve.predictors.predictor import PredictorError
 
+MARLIN = "marlin"
+BF16_ACTIVATIONS = "flashinfer_trtllm"
+FP8_ACTIVATIONS = "flashinfer_trtllm_afp8"
+EXPERT_KERNELS = (MARLIN, BF16_ACTIVATIONS, FP8_ACTIVATIONS)
+"""As vLLM's --moe-backend has them: marlin.py, mxfp8.py."""
 KV_CACHE_TYPES = {"bf16": 2, "fp8": 1}
 
 
@@ -35,8 +40,8 @@ class Deployment:
     """``deepep``: tokens are sent to the ranks of their experts alone, by all-to-all; None: all
     ranks of the experts see all tokens."""
     expert_kernels: str | None = None
-    """``marlin``: what multiplies experts with weights of 4 bits; None: what the engine takes by
-    itself."""
+    """One of EXPERT_KERNELS: what multiplies experts with weights of 4 bits; None: what the engine
+    takes by itself."""
     weights: str | None = None
     """How weights are stored (weights.FORMATS), or None: as ``config`` says."""
     kv_cache: str = "bf16"
@@ -54,8 +59,10 @@ class Deployment:
             raise PredictorError(f"lora_rank is 1 or more, not {self.lora_rank}")
         if self.expert_dispatch not in (None, "deepep"):
             raise PredictorError(f"no expert_dispatch {self.expert_dispatch!r}; there is deepep")
-        if self.expert_kernels not in (None, "marlin"):
-            raise PredictorError(f"no expert_kernels {self.expert_kernels!r}; there are marlin's")
+        if self.expert_kernels not in (None, *EXPERT_KERNELS):
+            raise PredictorError(
+                f"no expert_kernels {self.expert_kernels!r}; there are {', '.join(EXPERT_KERNELS)}"
+            )
         if not 0 <= self.pipeline_rank < self.pipeline_parallel:
             raise PredictorError(
                 f"pipeline_rank is below pipeline_parallel, not {self.pipeline_rank}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.deployment import MARLIN, Deployment
 from warpserve.predictors.model_shape import Experts, model_shape
 from warpserve.predictors.weights import weights_of
 
@@ -50,7 +50,7 @@ def more_ns(deployment: Deployment, tokens: int) -> float:
 
 def _rates_of(deployment: Deployment) -> _Rates | None:
     is_mxfp4 = weights_of(deployment.config, deployment.weights).experts.name == "mxfp4"
-    if deployment.expert_kernels != "marlin" or not is_mxfp4:
+    if deployment.expert_kernels != MARLIN or not is_mxfp4:
         return None
     capability = deployment.hardware.compute_capability
     return next((rates for begin, rates in _RATES.items() if capability.startswith(begin)), None)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from warpserve.predictors.deployment import KV_CACHE_TYPES
+from warpserve.predictors.deployment import EXPERT_KERNELS, KV_CACHE_TYPES
 
 Model = Annotated[str, typer.Option(help="a name (`warpserve models`), hub id or folder")]
 Gpu = Annotated[str, typer.Option(help="such as h100-sxm (`warpserve gpus`)")]
@@ -14,7 +14,10 @@ TensorParallel = Annotated[int, typer.Option(min=1, help="tensor parallel")]
 DataParallel = Annotated[int, typer.Option(min=1, help="replicas that share the experts")]
 ExpertParallel = Annotated[bool, typer.Option("--ep", help="experts whole on their ranks")]
 ExpertKernels = Annotated[
-    str | None, typer.Option(help="marlin: as with vLLM's --moe-backend [the engine's own choice]")
+    str | None,
+    typer.Option(
+        help=f"as vLLM's --moe-backend: {', '.join(EXPERT_KERNELS)} [the engine's own choice]"
+    ),
 ]
 Weights = Annotated[
     str | None, typer.Option(help="how they are stored, if not as the model says: fp8, int4, …")

@@ -309,7 +309,12 @@ def test_what_vllm_calls_it(said: dict[str, Any], understood: dict[str, Any]) ->
 @pytest.mark.usefixtures("in_session")
 @pytest.mark.parametrize(
     ("backend", "kernels", "warns"),
-    [("auto", None, False), ("marlin", "marlin", False), ("flashinfer_cutlass", None, True)],
+    [
+        ("auto", None, False),
+        ("marlin", "marlin", False),
+        ("flashinfer_trtllm_afp8", "flashinfer_trtllm_afp8", False),
+        ("flashinfer_cutlass", None, True),
+    ],
 )
 def test_kernels_of_experts_that_are_not_priced_are_warned_of(
     caplog: pytest.LogCaptureFixture, backend: str, kernels: str | None, warns: bool
@@ -827,6 +832,27 @@ def test_marlins_experts_take_longer_where_tensor_cores_are_the_limit(kind: str)
     bf16 = deployment("qwen3-30b-a3b", tensor_parallel=1, hardware=H100)
     asked = replace(bf16, expert_kernels="marlin")
     assert experts_ns(many, asked) == experts_ns(many, bf16)
+
+
+@pytest.mark.parametrize("kind", ["aiconfigurator", "analytic"])
+def test_experts_with_fp8_activations_are_faster_on_large_blackwells(kind: str) -> None:
+    """SGLang's own choice, and vLLM's when asked."""
+
+    def experts_ns(kernels: str | None, engine: str = "vllm", gpu: str = "b200") -> float:
+        of = deployment("gpt-oss-120b", tensor_parallel=1, hardware=hardware_of(gpu))
+        asked = replace(of, engine=engine, engine_version="0.24.0", expert_kernels=kernels)
+        rows = predictor_of(kind, asked).explain(prefill(8_192))
+        return sum(row.duration_ns for row in rows if row.name in ("moe", "experts"))
+
+    in_bf16, in_fp8 = experts_ns(None), experts_ns("flashinfer_trtllm_afp8")
+    assert in_fp8 < 0.6 * in_bf16
+    assert experts_ns("flashinfer_trtllm") == in_bf16
+    assert experts_ns(None, "sglang") == pytest.approx(in_fp8, rel=1e-6)
+    assert experts_ns("flashinfer_trtllm", "sglang") == pytest.approx(in_bf16, rel=0.02)
+    on_hopper = [
+        experts_ns(kernels, gpu="h100-sxm") for kernels in (None, "flashinfer_trtllm_afp8")
+    ]
+    assert len(on_hopper) == 1
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 from warpserve.patches.model_description import description_of, drafter_description, weights_of
 from warpserve.patches.sglang.resolved import parallel_of, settings
-from warpserve.predictors.deployment import Deployment, Drafter
+from warpserve.predictors.deployment import BF16_ACTIVATIONS, Deployment, Drafter
 from warpserve.predictors.hardware import hardware_of_session
 
 _KV_CACHE = {
@@ -50,6 +50,7 @@ def deployment_of(worker: Any) -> Deployment:
         data_parallel=data_parallel,
         expert_parallel=parallel.ep_size > 1,
         expert_dispatch=_expert_dispatch(worker.server_args),
+        expert_kernels=_expert_kernels(worker.server_args),
         weights=weights_of(worker.model_config, description, _WEIGHTS),
         kv_cache=_KV_CACHE.get(kv_cache, kv_cache),
     )
@@ -60,6 +61,12 @@ def _expert_dispatch(arguments: Any) -> str | None:
     """``arguments``: ServerArgs."""
     backend = str(arguments.moe_a2a_backend)
     return None if backend == "none" else backend
+
+
+def _expert_kernels(arguments: Any) -> str | None:
+    """``arguments``: ServerArgs."""
+    precision = getattr(arguments, "flashinfer_mxfp4_moe_precision", "default")
+    return BF16_ACTIVATIONS if precision == "bf16" else None
 
 
 def with_adapters(deployment: Deployment, worker: Any) -> Deployment:

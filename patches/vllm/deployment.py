@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 from warpserve.patches.model_description import description_of, drafter_description, weights_of
-from warpserve.predictors.deployment import Deployment, Drafter
+from warpserve.predictors.deployment import FP8_ACTIVATIONS, MARLIN, Deployment, Drafter
 from warpserve.predictors.hardware import hardware_of_session
 
 _WEIGHTS = {
@@ -29,6 +29,11 @@ _KV_CACHE = {
     "fp8_ds_mla": "fp8",
     "fp8_e4m3": "fp8",
     "fp8_e5m2": "fp8",
+}
+
+_KERNELS_OF_VARIABLES = {
+    "VLLM_MXFP4_USE_MARLIN": MARLIN,
+    "VLLM_USE_FLASHINFER_MOE_MXFP4_MXFP8": FP8_ACTIVATIONS,
 }
 
 _DRAFTERS = ("draft_model", "eagle", "eagle3")
@@ -67,11 +72,12 @@ def deployment_of(config: Any, pipeline_rank: int) -> Deployment:
 
 
 def _expert_kernels(config: Any) -> str | None:
-    """vLLM 0.19 is asked for Marlin's kernels by a variable, which 0.24 has no more."""
+    """vLLM 0.19 is asked for them by variables, which 0.24 has no more."""
     backend = getattr(getattr(config, "kernel_config", None), "moe_backend", "auto")
-    is_asked = getattr(sys.modules.get("vllm.envs"), "VLLM_MXFP4_USE_MARLIN", None)
-    if backend == "marlin" or is_asked:
-        return "marlin"
+    variables = sys.modules.get("vllm.envs")
+    for name, kernels in _KERNELS_OF_VARIABLES.items():
+        if backend == kernels or getattr(variables, name, None):
+            return kernels
     if backend != "auto":
         logging.getLogger(__name__).warning(
             "warpserve: experts are predicted with vLLM's own choice of kernels, not with those of "

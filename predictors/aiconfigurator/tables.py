@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from warpserve.predictors.aiconfigurator.unlisted import unlisted
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.hardware import Hardware
 from warpserve.predictors.model_shape import LatentAttention, model_shape
+from warpserve.predictors.mxfp8 import multiplies_in_fp8
 from warpserve.predictors.predictor import PredictorError
 from warpserve.predictors.weights import weights_of
 
@@ -70,6 +72,8 @@ _KV_MODES = {2: "bfloat16", 1: "fp8"}
 _SCALES_OF_WEIGHTS = 0.1
 """What one way to count the bytes of a weight may differ from another: by the blocks' scales."""
 _MEASURED = ("silicon", "mixed")
+_MXFP4_IN_FP8 = "w4a8_mxfp4_mxfp8"
+_EXPERTS = "moe"
 _MATRIX = "_gemm"
 """How the names of operators end that multiply by one."""
 _NOISY = 0.02
@@ -218,6 +222,10 @@ class _Model:
         }
         self._deployment = deployment
         self._stage_share = _stage_share(deployment)
+        self._of_experts = None
+        if deployment.engine == "vllm" and multiplies_in_fp8(deployment):
+            other = replace(deployment, engine="sglang", engine_version="", kv_cache="bf16")
+            self._of_experts = _Model(folder, system, other, _tables_version(other, system))
         self.attention_sources: set[str] = set()
         self.outliers: dict[str, int] = {}
         """Of each operator that is a matrix."""
@@ -231,8 +239,15 @@ class _Model:
         ]
         rows = [self._evaluate(is_prefill, chosen, 1, 1, x=tokens) for tokens in _TOKENS]
         operators = [self._operator([row[i] for row in rows]) for i in range(len(rows[0]))]
-        operators = [self._without_outliers(self._with_marlin(operator)) for operator in operators]
+        operators = [
+            self._without_outliers(self._with_asked_kernels(operator)) for operator in operators
+        ]
         return [operator for operator in operators if any(operator.duration_ns)]
+
+    def experts(self) -> Operator:
+        """Over ``_TOKENS``. StopIteration where there are none."""
+        index = next(i for i, name in enumerate(self._names[True]) if name.endswith(_EXPERTS))
+        return self._operator([self._evaluate(True, [index], 1, 1, x=n)[0] for n in _TOKENS])
 
     def logits(self) -> Operator:
         index = next(i for i, name in enumerate(self._names[False]) if _is_logits(name))
@@ -264,10 +279,12 @@ class _Model:
         durations_ns, self.outliers[operator.name] = without_outliers(_TOKENS, operator.duration_ns)
         return Operator(operator.name, operator.source, durations_ns)
 
-    def _with_marlin(self, operator: Operator) -> Operator:
+    def _with_asked_kernels(self, operator: Operator) -> Operator:
         """``operator``: one of ``of_tokens``."""
-        if operator.name != "moe":
+        if operator.name != _EXPERTS:
             return operator
+        if self._of_experts is not None:
+            return self._of_experts.experts()
         more_ns = [round(marlin.more_ns(self._deployment, tokens)) for tokens in _TOKENS]
         if not any(more_ns):
             return operator
@@ -415,6 +432,8 @@ def _config_of(deployment: Deployment) -> dict[str, Any]:
 
 def _modes(deployment: Deployment) -> dict[str, str]:
     modes = {"kvcache_quant_mode": _KV_MODES[deployment.kv_cache_bytes]}
+    if deployment.engine == "sglang" and multiplies_in_fp8(deployment):
+        modes["moe_quant_mode"] = _MXFP4_IN_FP8
     is_latent = isinstance(model_shape(deployment.config).attention, LatentAttention)
     if deployment.kv_cache_bytes > 1 or is_latent:
         # Of weights in fp8 the package concludes that attention is computed so, too.

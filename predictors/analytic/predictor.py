@@ -13,6 +13,7 @@ from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.marlin import compute_efficiency
 from warpserve.predictors.mixed import Prefill
 from warpserve.predictors.model_shape import Experts, GroupedAttention, ModelShape, model_shape
+from warpserve.predictors.mxfp8 import multiplies_in_fp8
 from warpserve.predictors.predictor import OperatorTime, PredictorError, Provenance
 from warpserve.predictors.weights import weights_of
 
@@ -38,6 +39,9 @@ class AnalyticCosts:
         self._shape = shape
         self._roofline = Roofline(deployment.hardware)
         self._weights = weights_of(deployment.config, deployment.weights)
+        self._experts_multiplied_as = (
+            "fp8" if multiplies_in_fp8(deployment) else self._weights.experts.multiplied_as
+        )
         self._layers = deployment.stage_layers(shape.layers)
         self._stage_share = self._layers / shape.layers
         self._attention = _attention_of(deployment, shape)
@@ -144,7 +148,7 @@ class AnalyticCosts:
             operations=2 * rows * weights,
             moved_bytes=experts.count * is_hit * weights / ways * stored
             + rows * (2 * self._shape.hidden + 3 * experts.intermediate) * _ACTIVATION_BYTES,
-            number=self._weights.experts.multiplied_as,
+            number=self._experts_multiplied_as,
         )
 
     def _collectives(self, tokens: int, *, has_prefill: bool) -> list[OperatorTime]:

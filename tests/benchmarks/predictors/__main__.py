@@ -56,10 +56,12 @@ TPOT at a constant concurrency. The predictions of the first two sections are **
 engine: they are a steady-state estimate from steps alone
 ([steady_state.py](../../tests/benchmarks/predictors/steady_state.py)), with neither queueing nor
 the frontend. The third is of runs, on H100 and H200. Engines are taken to have their default budget
-of 8,192 tokens. The tables are of vLLM 0.24 and SGLang 0.5.14; gpt-oss is predicted with Marlin's
-experts on Hopper, Llama-3.1-70B with keys and values in fp8, as InferenceX runs them, and Qwen3
-with tokens that are sampled as its own `generation_config.json` has it (the 20 likeliest of 95 %
-probability), by the kernels of the points' version: [sampling.py](../../predictors/sampling.py).
+of 8,192 tokens. The tables are of vLLM 0.24 and SGLang 0.5.14. As InferenceX runs them (scripts in
+its repository), gpt-oss is predicted with Marlin's experts on Hopper and with activations in MXFP8
+on B200, Llama-3.1-70B, and all on B200, with keys and values in fp8, and lengths are 0.9 of the
+points' in the mean. Qwen3, which others measured, is predicted with tokens that are sampled as its
+own `generation_config.json` has it (the 20 likeliest of 95 % probability), by the kernels of the
+points' version: [sampling.py](../../predictors/sampling.py).
 
 Then two numbers a cell, scale and host, are fitted to the points with a concurrency of up to 8
 (least squares, with a scale near 1 preferred), and the error is that of all others. Left out:
@@ -111,12 +113,9 @@ Where it is worse, and why:
 - The estimate is no engine: how prefills of several requests meet in a step is left out, and more
   so the higher the concurrency. It does not know the size of the KV cache: 64 requests of 4,096
   tokens and 1,024 more, the worst point of two GPUs with Qwen3-32B, do not quite fit.
-- gpt-oss on one B200: the tables have experts with activations in bf16, which is vLLM's own choice.
-  With 64 requests they take 10.7 ms; the points leave them some 7.5, nearly what reading the weights
-  takes: kernels with activations in MXFP8, which can be asked for, would do so. On four and eight
-  B200s experts are a smaller part.
-- Llama-3.1-70B in fp8 on B200s takes 11 % less than the tables say, where these reach half of the
-  memory's bandwidth; in nvfp4 it takes what they say. How the points were run on B200 is not known.
+- B200: InferenceX lets vLLM and SGLang fuse all-reduces with the norms behind them, which no table
+  has. Llama-3.1-70B in fp8 takes less than the tables say, where matrices reach half of the
+  memory's bandwidth; in nvfp4 it takes what they say.
 - DeepSeek-V3 in nvfp4 under SGLang: the points without a version are of 2025 and up to a third
   slower with few requests; those of 0.5.9, with whole experts, faster than the tables with many.
 - The single point of Qwen3-32B in fp8 has a TPOT at a concurrency of 48 that is shorter than that

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tests.benchmarks.predictors.serving_points import Cell
+from tests.benchmarks.predictors.serving_points import INFERENCEX_LENGTH, Cell
 from tests.benchmarks.predictors.steady_state import Load
 from warpserve.bench.results import RequestResult
 
@@ -45,7 +45,7 @@ class Client(NamedTuple):
 UNKNOWN = Client(requests_a_place=4, lengths=1.0, spread=0.2, counts_all=False)
 # Lengths are uniform from 0.8 of a point's to all of it, and figures are means: README.md of
 # github.com/SemiAnalysisAI/InferenceX (there InferenceMAX) of August 2025.
-INFERENCEX = Client(requests_a_place=10, lengths=0.9, spread=0.111, counts_all=True)
+INFERENCEX = Client(requests_a_place=10, lengths=INFERENCEX_LENGTH, spread=0.111, counts_all=True)
 # Nothing says so but the points' own TTFTs: docs/results/predictors.md.
 WAVE = Client(requests_a_place=1, lengths=1.0, spread=0.0, counts_all=True, is_wave=True)
 _OF_MODELS = {

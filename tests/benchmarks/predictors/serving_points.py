@@ -15,12 +15,14 @@ from tests.benchmarks.predictors.steady_state import Load, tpot_apart_ns, tpot_n
 from warpserve.bench.calibration.fitting import fit_line
 from warpserve.bench.models import model_named
 from warpserve.predictors.batch import Sampling
-from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.deployment import FP8_ACTIVATIONS, MARLIN, Deployment
 from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.spec import predictor_of
 
 _POINTS = Path(__file__).parents[2] / "data" / "silicon" / "serving_points.csv.gz"
 _GPUS = {"h100_sxm": "h100-sxm", "h200_sxm": "h200", "b200_sxm": "b200"}
+INFERENCEX_LENGTH = 0.9
+"""Its lengths are uniform from 0.8 of a point's to all of it: clients.py."""
 _HOPPER = ("h100_sxm", "h200_sxm")
 _RANKS_OF_A_BOX = 8
 _MODELS = {
@@ -65,6 +67,11 @@ class Cell(NamedTuple):
     def comes_in_waves(self) -> bool:
         """How requests were sent: sglang_points.py. Whoever measured Qwen3 did so with SGLang."""
         return self.engine == "sglang" and self.model.startswith("Qwen/")
+
+    @property
+    def mean_length(self) -> float:
+        """Of requests, as a part of what a point says."""
+        return 1.0 if self.model.startswith("Qwen/") else INFERENCEX_LENGTH
 
     @property
     def is_of_hopper(self) -> bool:
@@ -215,7 +222,8 @@ def _pairs(kind: str, cell: Cell, points: Sequence[Point]) -> Iterator[tuple[Loa
     for point in points:
         if not point.is_queueing:
             of_engine = tpot_apart_ns if cell.engine == "sglang" else tpot_ns
-            predicted_ns = of_engine(predictor, point.load, cell.sampling)
+            load = point.load.shortened(cell.mean_length)
+            predicted_ns = of_engine(predictor, load, cell.sampling)
             assert math.isfinite(predicted_ns)
             yield point.load, predicted_ns, point.tpot_ns
 
@@ -229,11 +237,20 @@ def deployment_of(cell: Cell) -> Deployment:
         engine_version=cell.engine_version or _VERSIONS_OF_TABLES[cell.engine],
         tensor_parallel=cell.ranks,
         expert_parallel=cell.expert_parallel,
-        expert_kernels="marlin" if _asks_for_marlin(cell) else None,
+        expert_kernels=_expert_kernels_of(cell),
         weights=cell.weights,
-        kv_cache="fp8" if cell.model_name == "llama-3.1-70b" else "bf16",
+        kv_cache=_kv_cache_of(cell),
     )
 
 
-def _asks_for_marlin(cell: Cell) -> bool:
-    return cell.model_name == "gpt-oss-120b" and cell.is_of_hopper
+def _kv_cache_of(cell: Cell) -> str:
+    """InferenceX has ``kv-cache-dtype: fp8`` for Llama everywhere, and for all on B200."""
+    is_fp8 = cell.model_name == "llama-3.1-70b" or not cell.is_of_hopper
+    return "fp8" if is_fp8 else "bf16"
+
+
+def _expert_kernels_of(cell: Cell) -> str | None:
+    """VLLM_MXFP4_USE_MARLIN=1 and, on B200, VLLM_USE_FLASHINFER_MOE_MXFP4_MXFP8=1 of InferenceX."""
+    if cell.model_name != "gpt-oss-120b":
+        return None
+    return MARLIN if cell.is_of_hopper else FP8_ACTIVATIONS

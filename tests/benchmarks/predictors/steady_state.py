@@ -29,6 +29,12 @@ class Load(NamedTuple):
     input_tokens: int
     output_tokens: int
 
+    def shortened(self, part: float) -> Load:
+        """With so much of its lengths."""
+        return Load(
+            self.concurrency, round(part * self.input_tokens), round(part * self.output_tokens)
+        )
+
 
 def tpot_ns(predictor: Predictor, load: Load, sampling: Sampling = Sampling.GREEDY) -> float:
     contexts = _contexts(load, load.concurrency)
