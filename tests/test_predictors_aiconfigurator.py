@@ -15,6 +15,7 @@ from tests.harness import CLIENTS, Warpserve, member_pythons
 from tests.test_predictors import BATCHES, MODELS, UNHURRIED, decodes, deployment, ns, prefill
 from warpserve.predictors.aiconfigurator import tables
 from warpserve.predictors.aiconfigurator.client import aiconfigurator, python_environment
+from warpserve.predictors.aiconfigurator.launches import without_launches
 from warpserve.predictors.aiconfigurator.outliers import MEASURED_ROWS, without_outliers
 from warpserve.predictors.aiconfigurator.step_table import StepTable, TableCosts
 from warpserve.predictors.aiconfigurator.unlisted import unlisted
@@ -309,7 +310,8 @@ def test_a_session_that_would_find_no_tables_does_not_begin(
     [
         ("l40s:2", {"tensor_parallel": 2}, "collectives"),
         ("a100-80", {}, "45 %"),
-        ("h100-sxm", {"weights": "fp8_block"}, "launch by the host"),
+        ("h100-sxm", {"weights": "fp8_block"}, "come from sglang's tables"),
+        ("l40s", {"weights": "fp8_block"}, "come out too long"),
         ("h100-sxm", {"engine_version": "0.33.0"}, "stand in for vllm 0.33.0"),
         (
             "b200:2",
@@ -323,9 +325,27 @@ def test_known_holes_are_told(gpu: str, changes: dict[str, Any], said: str) -> N
     assert any(said in note for note in tables.build_table(holed).notes)
 
 
-def test_tables_of_sglang_were_timed_without_the_host() -> None:
-    of_sglang = deployment(engine="sglang", engine_version="0.5.14", weights="fp8_block")
-    assert not any("launch by the host" in note for note in tables.build_table(of_sglang).notes)
+def test_matrices_in_blocks_take_no_launch() -> None:
+    """Under vLLM as under SGLang: with few tokens as SGLang's tables say, with many as vLLM's."""
+    of_vllm = deployment("qwen3-32b", hardware=hardware_of("b200"), weights="fp8_block")
+    of_sglang = replace(of_vllm, engine="sglang", engine_version="0.5.14")
+    few, many = (
+        [matrices_ns(TableCosts(tables.build_table(of)), tokens) for of in (of_vllm, of_sglang)]
+        for tokens in (8, 16_384)
+    )
+    assert few[0] == few[1]
+    assert many[1] < many[0] < 1.6 * many[1]
+    assert not any("launch" in note for note in tables.build_table(of_sglang).notes)
+
+
+def matrices_ns(costs: TableCosts, tokens: int) -> float:
+    rows = costs.tokens(tokens, has_prefill=True)
+    return sum(row.duration_ns for row in rows if row.name.endswith("_gemm"))
+
+
+def test_a_time_near_the_shortest_is_the_launch() -> None:
+    assert without_launches([100, 110, 199, 210], [5, 20, 80, 150]) == [5, 20, 80, 210]
+    assert without_launches([100, 110], [120, 90]) == [100, 90], "never longer than it was"
 
 
 @pytest.mark.parametrize("kv_cache", ["bf16", "fp8"])

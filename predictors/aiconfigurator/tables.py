@@ -24,6 +24,7 @@ from typing import Any
 
 from warpserve.cache import cache_folder
 from warpserve.predictors import marlin
+from warpserve.predictors.aiconfigurator.launches import without_launches
 from warpserve.predictors.aiconfigurator.outliers import MEASURED_ROWS, without_outliers
 from warpserve.predictors.aiconfigurator.step_table import Limits, Operator, StepTable
 from warpserve.predictors.aiconfigurator.unlisted import unlisted
@@ -72,8 +73,11 @@ _KV_MODES = {2: "bfloat16", 1: "fp8"}
 _SCALES_OF_WEIGHTS = 0.1
 """What one way to count the bytes of a weight may differ from another: by the blocks' scales."""
 _MEASURED = ("silicon", "mixed")
+_PACKAGE_ERRORS = (ValueError, RuntimeError, KeyError, AssertionError)
 _MXFP4_IN_FP8 = "w4a8_mxfp4_mxfp8"
 _EXPERTS = "moe"
+_EXPERTS_BESIDE_SHARED = "moe_overlap"
+"""DeepSeek's decodes: its shared expert, or all else of the experts, whichever is longer."""
 _MATRIX = "_gemm"
 """How the names of operators end that multiply by one."""
 _NOISY = 0.02
@@ -169,6 +173,7 @@ def _table_of(model: _Model, deployment: Deployment, tables: str) -> StepTable:
         source=f"{_PACKAGE} {_package_version()}, {tables}",
         notes=[
             *_known_holes(deployment, tables),
+            *model.launches(),
             *_not_measured(sources),
             *_replaced(model.outliers),
         ],
@@ -222,10 +227,7 @@ class _Model:
         }
         self._deployment = deployment
         self._stage_share = _stage_share(deployment)
-        self._of_experts = None
-        if deployment.engine == "vllm" and multiplies_in_fp8(deployment):
-            other = replace(deployment, engine="sglang", engine_version="", kv_cache="bf16")
-            self._of_experts = _Model(folder, system, other, _tables_version(other, system))
+        self._twin = _twin_of(folder, system, deployment)
         self.attention_sources: set[str] = set()
         self.outliers: dict[str, int] = {}
         """Of each operator that is a matrix."""
@@ -239,15 +241,24 @@ class _Model:
         ]
         rows = [self._evaluate(is_prefill, chosen, 1, 1, x=tokens) for tokens in _TOKENS]
         operators = [self._operator([row[i] for row in rows]) for i in range(len(rows[0]))]
-        operators = [
-            self._without_outliers(self._with_asked_kernels(operator)) for operator in operators
-        ]
+        twins = self._twin.of_tokens(is_prefill=is_prefill) if self._twin is not None else ()
+        by_name = {twin.name: twin for twin in twins}
+        operators = [self._refined(each, by_name.get(each.name)) for each in operators]
         return [operator for operator in operators if any(operator.duration_ns)]
 
-    def experts(self) -> Operator:
-        """Over ``_TOKENS``. StopIteration where there are none."""
-        index = next(i for i, name in enumerate(self._names[True]) if name.endswith(_EXPERTS))
-        return self._operator([self._evaluate(True, [index], 1, 1, x=n)[0] for n in _TOKENS])
+    def launches(self) -> Iterator[str]:
+        """What is to be known of matrices that were timed with their launch."""
+        if self._deployment.engine == "vllm" and _is_in_blocks(self._deployment):
+            if self._twin is not None:
+                yield (
+                    "matrices in fp8_block come from sglang's tables where vllm's were timed with "
+                    "their launch by the host"
+                )
+            else:
+                yield (
+                    "matrices in fp8_block were timed with their launch by the host: each takes "
+                    "hundreds of us however small it is, so steps of a few tokens come out too long"
+                )
 
     def logits(self) -> Operator:
         index = next(i for i, name in enumerate(self._names[False]) if _is_logits(name))
@@ -272,19 +283,24 @@ class _Model:
         share = self._share_of(name)
         return Operator(name, "/".join(sources), [_ns(latency * share) for _, latency, _ in rows])
 
+    def _refined(self, operator: Operator, twin: Operator | None) -> Operator:
+        """``operator``: one of ``of_tokens``. ``twin``: the same with SGLang's kernels."""
+        if twin is not None and operator.name == _EXPERTS and multiplies_in_fp8(self._deployment):
+            return twin
+        if twin is not None and _holds_launches(self._deployment, operator):
+            durations_ns = without_launches(operator.duration_ns, twin.duration_ns)
+            operator = Operator(operator.name, f"{operator.source} and sglang's", durations_ns)
+        return self._without_outliers(self._with_asked_kernels(operator))
+
     def _without_outliers(self, operator: Operator) -> Operator:
-        """``operator``: one of ``of_tokens``."""
         if not operator.name.endswith(_MATRIX):
             return operator
         durations_ns, self.outliers[operator.name] = without_outliers(_TOKENS, operator.duration_ns)
         return Operator(operator.name, operator.source, durations_ns)
 
     def _with_asked_kernels(self, operator: Operator) -> Operator:
-        """``operator``: one of ``of_tokens``."""
         if operator.name != _EXPERTS:
             return operator
-        if self._of_experts is not None:
-            return self._of_experts.experts()
         more_ns = [round(marlin.more_ns(self._deployment, tokens)) for tokens in _TOKENS]
         if not any(more_ns):
             return operator
@@ -330,12 +346,39 @@ class _Model:
         return [(name, latency_ms, source) for name, latency_ms, _, source in rows]
 
 
+def _twin_of(folder: Path, system: str, deployment: Deployment) -> _Model | None:
+    """The same under SGLang, whose tables have some of vLLM's kernels better, or at all.
+
+    None where it is of no use, or where there are no such tables of the GPU.
+    """
+    if deployment.engine != "vllm":
+        return None
+    other = replace(deployment, engine="sglang", engine_version="", kv_cache="bf16")
+    if multiplies_in_fp8(deployment):
+        return _Model(folder, system, other, _tables_version(other, system))
+    if not _is_in_blocks(deployment):
+        return None
+    try:
+        return _Model(folder, system, other, _tables_version(other, system))
+    except (*_PACKAGE_ERRORS, PredictorError):
+        return None
+
+
+def _is_in_blocks(deployment: Deployment) -> bool:
+    return weights_of(deployment.config, deployment.weights).dense.name == "fp8_block"
+
+
+def _holds_launches(deployment: Deployment, operator: Operator) -> bool:
+    is_matrix = operator.name.endswith(_MATRIX) or operator.name == _EXPERTS_BESIDE_SHARED
+    return is_matrix and _is_in_blocks(deployment)
+
+
 @contextmanager
 def _own_errors() -> Iterator[None]:
     """What the package raises, in one line."""
     try:
         yield
-    except (ValueError, RuntimeError, KeyError, AssertionError) as error:
+    except _PACKAGE_ERRORS as error:
         summary = " ".join(str(error).split())
         raise PredictorError(
             f"aiconfigurator has no tables for this (analytic may have an answer): {summary[:400]}"
@@ -466,12 +509,6 @@ def _known_holes(deployment: Deployment, tables: str) -> Iterator[str]:
         yield f"tables of {tables} stand in for {deployment.engine} {deployment.engine_version}"
     if kind == "l40s" and deployment.tensor_parallel > 1:
         yield "l40s: collectives over PCIe were measured with older engines only"
-    weights = weights_of(deployment.config, deployment.weights).dense.name
-    if weights == "fp8_block" and deployment.engine == "vllm":
-        yield (
-            "matrices in fp8_block were timed with their launch by the host under vLLM: each takes "
-            "tens to hundreds of us however small it is, so steps of a few tokens come out too long"
-        )
     if kind == "a100-80":
         yield "a100-80: tables of an old engine; TTFT has been reported to be some 45 % off"
 
