@@ -26,6 +26,7 @@ from warpserve.patches.sglang.bookkeeping import order_accesses
 from warpserve.patches.sglang.ghosts import launch_one
 from warpserve.patches.sglang.idle import IdleSleeper
 from warpserve.patches.sglang.padding import Padded, Padding
+from warpserve.patches.sglang.peers import connect_again
 from warpserve.patches.sglang.requests import Tokens
 from warpserve.patches.sglang.support import require_supported
 from warpserve.patches.sglang.verified import Verified
@@ -305,6 +306,20 @@ def test_the_flags_divide_the_gpus_where_they_say_how() -> None:
     )
     command = server_command(config, engine_bin=Path("bin"), model="qwen", port=1, gpus=2)
     assert "--tensor-parallel-size" not in command
+
+
+def test_a_socket_without_a_peer_looks_for_one_less_often(tmp_path: Path) -> None:
+    """And still finds it."""
+    endpoint = f"ipc://{tmp_path / 'peer'}"
+    with zmq.Context() as context, context.socket(zmq.PUSH) as alone:
+        alone.setsockopt(zmq.LINGER, 0)
+        alone.connect(endpoint)
+        connect_again(alone, zmq)
+        assert alone.getsockopt(zmq.RECONNECT_IVL) == 1_000
+        with context.socket(zmq.PULL) as peer:
+            peer.bind(endpoint)
+            alone.send(b"?")
+            assert peer.poll(5_000)
 
 
 class Launcher(ModuleType):

@@ -13,6 +13,7 @@
 | ``time`` of ``radix_cache`` | no two reads are equal | the order of uses at one instant |
 | ``TpModelWorker.forward_batch_generation`` | instead | a step is its predicted time |
 | ``SchedulerIpcChannels.create`` | requests without the present instant's | no race |
+| its sockets without a peer | look for one once a second | idle time costs less |
 | ``Scheduler.init_idle_sleeper`` | sleeps until a request comes | who spins keeps time still |
 | ``Scheduler.on_idle`` | sleeps while only copies are on their way | likewise |
 | ``HostKVCache``, its pools | copies take time, pages are empty | they would fill this host |
@@ -83,6 +84,7 @@ from warpserve.patches.sglang.hicache import (
 )
 from warpserve.patches.sglang.idle import sleep_when_idle
 from warpserve.patches.sglang.loading import load_adapters, load_configurations
+from warpserve.patches.sglang.peers import look_each_second as look_for_peers_each_second
 from warpserve.patches.sglang.pending import (
     sleep_when_pending,
     tell_of_storage,
@@ -148,6 +150,7 @@ def _install_virtual() -> None:
         ("sglang.srt.speculative.triton_ops.cache_locs", assign_with_torch),
     ):
         verified.after_import(f"{_CACHE}.allocation", patch, before=before)
+    after_import(f"{_COMPONENTS}.ipc_channels", look_for_peers_each_second)
     after_import("sglang.srt.managers.load_snapshot", keep_in_session)
     after_import(f"{_CACHE}.allocator.swa", free_windows_with_torch)
     for name in ("radix_cache", "hiradix_cache"):
