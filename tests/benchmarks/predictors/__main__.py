@@ -99,7 +99,8 @@ Where it is worse, and why:
   was **found in these points** (one number from 16 to 64 requests, one at 128): for Qwen3-32B this
   is no independent test of it. What is left is 0.6 ms a step on four GPUs at any concurrency, which
   may be the host's, as 0.12 does not schedule ahead. vLLM 0.21 and later sort nothing.
-- Qwen3-235B (vLLM 0.12) takes 51 to 59 ms whatever the load, 10 to 20 more than its kernels. A step
+- Qwen3-235B (vLLM 0.12) takes 51 to 59 ms whatever the load, 20 to 30 more than its kernels: what
+  is fitted is 25 ms a step and nearly no scale, as if that version's host could not keep up. A step
   of max(GPU, host) instead of their sum was tried for all cells, and is worse: a median of 7.1 %
   instead of 4.3 % after the fit, a worst of 29 % instead of 22 %.
 - gpt-oss: InferenceX's scripts for H100 and H200 ask for Marlin's kernels
