@@ -19,8 +19,8 @@ from warpserve.patches.imported import after_import
 from warpserve.patches.speculation import Acceptance, AcceptanceError
 from warpserve.patches.step_log import StepLog
 from warpserve.patches.tokens import GIVEN_OUTPUT, TokenSource, fraction_of, seed_of
+from warpserve.patches.vllm.experts import lay_out_one_for_marlin, lay_out_one_for_trt_llm
 from warpserve.patches.vllm.frontend import delay_requests
-from warpserve.patches.vllm.marlin import lay_out_one_expert
 from warpserve.patches.vllm.requests import Requests
 from warpserve.patches.vllm.support import require_supported
 from warpserve.predictors.batch import Batch, RequestStep, Sampling
@@ -225,7 +225,7 @@ def test_experts_are_laid_out_for_marlin_once() -> None:
         return Sized(1, 2880 // 16, 5760 * 2), Sized(1, 90, 5760), bias
 
     vars(module)["prepare_moe_mxfp4_layer_for_marlin"] = lay_out
-    lay_out_one_expert(module)
+    lay_out_one_for_marlin(module)
     found = module.prepare_moe_mxfp4_layer_for_marlin(
         object(), Sized(128, 5760, 1440), Sized(128, 5760, 90), None
     )
@@ -233,9 +233,25 @@ def test_experts_are_laid_out_for_marlin_once() -> None:
     assert [each and each.shape for each in found] == [(128, 180, 11520), (128, 90, 5760), None]
 
 
+def test_experts_are_laid_out_for_trt_llm_once() -> None:
+    """What is no tensor goes on as it is; a vLLM without such layouts is left alone."""
+    module = ModuleType("flashinfer_utils")
+    name = "convert_moe_weights_to_flashinfer_trtllm_block_layout"
+
+    def lay_out(indices: dict[str, int], w13: Any, w2: Any, *, is_gated: bool) -> tuple[Any, ...]:
+        assert (indices, w13.shape, w2.shape, is_gated) == ({}, (1, 8, 4), (1, 4, 8), True)
+        return Sized(1, 2, 8, 2), Sized(1, 4, 4, 2)
+
+    vars(module)[name] = lay_out
+    lay_out_one_for_trt_llm(module)
+    found = vars(module)[name]({}, Sized(16, 8, 4), Sized(16, 4, 8), is_gated=True)
+    assert [each.shape for each in found] == [(16, 2, 8, 2), (16, 4, 4, 2)]
+    lay_out_one_for_trt_llm(ModuleType("flashinfer_utils"))
+
+
 def test_a_vllm_without_marlin_s_layout_is_refused() -> None:
     with pytest.raises(RuntimeError, match="prepare_moe_mxfp4_layer_for_marlin"):
-        lay_out_one_expert(ModuleType("marlin_utils_fp4"))
+        lay_out_one_for_marlin(ModuleType("marlin_utils_fp4"))
 
 
 class Sized:

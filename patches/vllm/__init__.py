@@ -51,6 +51,7 @@ from warpserve.patches.virtual_gpu import is_virtual
 from warpserve.patches.vllm.accepting import accept_in_turns
 from warpserve.patches.vllm.arrivals import settle_arrivals
 from warpserve.patches.vllm.deadlock import end_deadlocks
+from warpserve.patches.vllm.experts import lay_out_one_for_marlin, lay_out_one_for_trt_llm
 from warpserve.patches.vllm.frontend import delay_requests
 from warpserve.patches.vllm.ghosts import (
     choose_executor,
@@ -61,7 +62,6 @@ from warpserve.patches.vllm.held_outputs import hold_outputs
 from warpserve.patches.vllm.kv_cache import reshape_without_memory
 from warpserve.patches.vllm.kv_offload import copy_without_touching
 from warpserve.patches.vllm.loading import load_configurations
-from warpserve.patches.vllm.marlin import lay_out_one_expert
 from warpserve.patches.vllm.shm_broadcast import block_at_once
 from warpserve.predictors.spec import SESSION_PREDICTOR
 
@@ -75,7 +75,7 @@ _COMMANDS_WITH_ENGINES = (
 _IMPORTED_BY_ENGINES = ("vllm.v1.engine.core", "vllm.v1.worker.gpu_worker")
 
 _OF_RANKS = "vllm.distributed.device_communicators"
-_MARLIN = "vllm.model_executor.layers.quantization.utils.marlin_utils_fp4"
+_QUANTISED = "vllm.model_executor.layers.quantization.utils"
 
 
 def install() -> None:
@@ -108,7 +108,8 @@ def _install_virtual() -> None:
         after_import(name, copy_without_touching)
     if SESSION_PREDICTOR in os.environ:
         after_import("vllm.engine.arg_utils", load_configurations)
-        after_import(_MARLIN, lay_out_one_expert)
+        after_import(f"{_QUANTISED}.marlin_utils_fp4", lay_out_one_for_marlin)
+        after_import(f"{_QUANTISED}.flashinfer_utils", lay_out_one_for_trt_llm)
         after_import("vllm.v1.engine.async_llm", delay_requests)
         after_import("vllm.v1.executor.abstract", choose_executor)
         after_import("vllm.distributed.parallel_state", say_same_node)

@@ -410,8 +410,24 @@ def test_marlin(warpserve: Warpserve, tmp_path: Path) -> None:
     assert re.search(r"Using '?MARLIN'? Mxfp4", served.log, re.IGNORECASE)
 
 
+@feature("Experts in TRT-LLM's kernels", "gpt-oss, DeepSeek V3 on B200")
+@pytest.mark.parametrize(
+    ("model", "ranks"), [("openai/gpt-oss-20b", 1), ("deepseek-ai/DeepSeek-V3", 8)]
+)
+def test_large_blackwells(warpserve: Warpserve, tmp_path: Path, model: str, ranks: int) -> None:
+    """The engine's log names the kernels, and it answers."""
+    flag = f"--tensor-parallel-size={ranks}"
+    served = _few_layers(warpserve, tmp_path, model, flag, layers=4, gpu=f"b200:{ranks}")
+    assert re.search(r"Using '?FLASHINFER_TRTLLM\w*'? (Mxfp4|Fp8) MoE", served.log)
+
+
 def _few_layers(
-    warpserve: Warpserve, folder: Path, model: str, *flags: str, layers: int
+    warpserve: Warpserve,
+    folder: Path,
+    model: str,
+    *flags: str,
+    layers: int,
+    gpu: str = "h100-sxm:1",
 ) -> Answered:
     served = serve(
         warpserve,
@@ -419,6 +435,7 @@ def _few_layers(
         model,
         f'--hf-overrides={{"num_hidden_layers": {layers}}}',
         *flags,
+        gpu=gpu,
         bursts=[[completion(prompt(1, 50), 3)]],
     )
     assert served.answers[0][0]["times_ms"] == [STEP_MS, 2 * STEP_MS, 3 * STEP_MS]

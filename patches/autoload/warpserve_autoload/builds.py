@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +21,7 @@ from warpserve_autoload.virtual_kernels import launch_on_current_stream, replace
 def load() -> None:
     """Patches what builds, when it is imported."""
     after_import("flashinfer.jit.core", patch_flashinfer)
+    after_import("flashinfer.jit.cubin_loader", patch_cubin_loader)
     after_import("cutlass.cute", patch_cute)
     if "TORCHDYNAMO_DISABLE" not in os.environ:
         after_import("torch._dynamo.config", patch_dynamo)
@@ -54,6 +56,17 @@ def patch_flashinfer(core: ModuleType) -> None:
 
     replace(core, "JitSpec.build_and_load", build_and_load)
     replace(core, "JitSpec.build", lambda *_, **__: None)
+
+
+def patch_cubin_loader(loader: ModuleType) -> None:
+    """For ``flashinfer.jit.cubin_loader``. A module that was not compiled asks for no cubins."""
+    setup = loader.setup_cubin_loader
+
+    def setup_of_compiled(library: str) -> None:
+        if Path(library).exists():
+            setup(library)
+
+    replace(loader, "setup_cubin_loader", setup_of_compiled)
 
 
 class VirtualCuteCompiler:
