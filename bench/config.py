@@ -168,11 +168,19 @@ class RunConfig(EngineConfig):
         return next((name for name in names if self.flag(name) is not None), None)
 
 
+_EXAMPLES = {
+    "gpu": "h100-sxm or h200:8 (`warpserve gpus`)",
+    "model": "llama-3.1-8b (`warpserve models`)",
+    "predictor": "aiconfigurator, analytic or constant:10ms (docs/predictors.md)",
+}
+
+
 def _mistake(model: type[BaseModel], error: object) -> str:
     assert isinstance(error, dict)
     name = ".".join(map(str, error["loc"]))
     if error["type"] == "missing":
-        return f"{name} is missing"
+        example = f", such as {_EXAMPLES[name]}" if name in _EXAMPLES else ""
+        return f"{name} is missing{example}"
     if error["type"] == "extra_forbidden":
         return f"{name} is not known; known are {', '.join(model.model_fields)}"
     if not name:

@@ -1,10 +1,11 @@
 """Experts with weights in MXFP4 whose inputs are turned into MXFP8, on large Blackwells.
 
 SGLang takes such kernels by itself, vLLM with VLLM_USE_FLASHINFER_MOE_MXFP4_MXFP8=1 (0.19) or a
-backend of that name (its 0.24 knows it, and its command line does not); its own choice multiplies in
-bf16, as does SGLang's with --flashinfer-mxfp4-moe-precision bf16. They are TRT-LLM's under both: in aiconfigurator-core 0.12.0 the times of gpt-oss's experts in bf16 are the same within
-some per cent. Only SGLang's tables have them in MXFP8, too: two thirds of the time with 64 tokens,
-a third with 8,192.
+backend of that name (0.24 knows it, but its command line does not). vLLM's own choice multiplies in
+bf16, as does SGLang's with --flashinfer-mxfp4-moe-precision bf16. They are TRT-LLM's kernels under
+both: in aiconfigurator-core 0.12.0 the times of gpt-oss's experts in bf16 are the same within some
+per cent. Only SGLang's tables have them in MXFP8, too: two thirds of the time with 64 tokens, a
+third with 8,192.
 """
 
 from __future__ import annotations

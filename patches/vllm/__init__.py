@@ -6,7 +6,7 @@
 | ``EngineArgs.__post_init__`` | afterwards, keeps the name as asked for | metrics carry it |
 | ``Worker.load_model`` | afterwards, leaves the model uncompiled | no kernel runs |
 | ``has_compiled_submodule`` | as if it were compiled | pieces of it count as captured |
-| ``prepare_moe_mxfp4_layer_for_marlin`` | for one expert, not each | 128 times 36 layers of them |
+| layouts of experts for Marlin and TRT-LLM | for one of them, not each | 256 times 58 layers |
 | ``profile_run``, ``profile_cudagraph_memory`` | take more memory | that of kernels and NCCL |
 | ``Worker.compile_or_warm_up_model`` | without its kernels and graphs | likewise |
 | ``_reshape_kv_cache_tensors`` | within the meta device, before 0.33 | only strides are asked |
