@@ -31,6 +31,8 @@ from warpserve.bench.experiment import planned_of
 from warpserve.bench.run_folder import RunError, RunFolder
 from warpserve.timekeeper.options import Clock
 
+STEPS_MS = (5, 10, 20, 40)
+RATES = (0.5, 1.0, 2.0, 4.0, 8.0)
 PERCENTILES = (50, 90, 99)
 METRICS = ("ttft", "tpot")
 AGAIN_FROM = 4.0  # requests a second
@@ -105,8 +107,8 @@ def main() -> None:
 def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engine", choices=ENGINES, default="vllm")
-    parser.add_argument("--steps-ms", type=int, nargs="+", default=[5, 10, 20, 40])
-    parser.add_argument("--rates", type=float, nargs="+", default=[0.5, 1, 2, 4, 8])
+    parser.add_argument("--steps-ms", type=int, nargs="+", default=STEPS_MS)
+    parser.add_argument("--rates", type=float, nargs="+", default=RATES)
     parser.add_argument("--requests", type=int, default=200)
     return parser.parse_args()
 
@@ -179,6 +181,12 @@ def size_bytes(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.iterdir())
 
 
+def chosen(option: str, found: Sequence[float], usual: Sequence[float]) -> str:
+    """How a part of the usual was asked for; nothing where it was all."""
+    values = sorted(set(found))
+    return "" if values == list(usual) else f" {option} {' '.join(f'{v:g}' for v in values)}"
+
+
 def page(ablated: Ablated, served: list[Served], requests: int, load_at_start: float) -> str:
     by_case = {(run.step_ms, run.rate, run.way): run for run in served}
     cases = sorted({(run.step_ms, run.rate) for run in served})
@@ -199,6 +207,8 @@ def page(ablated: Ablated, served: list[Served], requests: int, load_at_start: f
         if (step_ms, rate, way) in by_case
     ]
     option = "" if ablated.page == "ablation" else " --engine sglang"
+    option += chosen("--steps-ms", [step_ms for step_ms, _ in cases], STEPS_MS)
+    option += chosen("--rates", [rate for _, rate in cases], RATES)
     return f"""\
 # Exact and live clocks beside sleeping: {ablated.title}
 
