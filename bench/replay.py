@@ -18,6 +18,7 @@ from warpserve.bench.real.files import write_run
 from warpserve.bench.real.read import merged, read_run, with_said
 from warpserve.bench.real.schema import Run
 from warpserve.bench.run_folder import dated_folder
+from warpserve.bench.summary import Summary
 from warpserve.bench.twin import Twin, twin_of, write_arrivals
 from warpserve.console import console
 from warpserve.errors import WarpserveError
@@ -100,10 +101,7 @@ def run_beside(real: Run, twin: Twin, out: Path, name: str) -> Comparison:
 
     Raises WarpserveError.
     """
-    arrivals = arrivals_file(out)
-    arrivals.parent.mkdir(parents=True, exist_ok=True)
-    write_arrivals(arrivals, twin.requests)
-    run_experiment(twin.config, out)
+    run_twin(twin, out)
     sent = real.model_copy(update={"requests": twin.requests})
     write_run(out / "real.json.gz", sent)
     run = read_run(out)
@@ -112,6 +110,14 @@ def run_beside(real: Run, twin: Twin, out: Path, name: str) -> Comparison:
     (out / "comparison.json").write_text(comparison.model_dump_json(indent=2) + "\n")
     write_page(out / "comparison.html", comparison, [run, sent])
     return comparison
+
+
+def run_twin(twin: Twin, out: Path) -> Summary:
+    """Into ``out``. Raises WarpserveError."""
+    arrivals = arrivals_file(out)
+    arrivals.parent.mkdir(parents=True, exist_ok=True)
+    write_arrivals(arrivals, twin.requests)
+    return run_experiment(twin.config, out)
 
 
 def arrivals_file(out: Path) -> Path:

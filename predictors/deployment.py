@@ -9,6 +9,7 @@ from typing import Any
 
 from warpserve.predictors.hardware import Hardware
 from warpserve.predictors.predictor import PredictorError
+from warpserve.predictors.weights import ModelWeights, weights_of
 
 MARLIN = "marlin"
 BF16_ACTIVATIONS = "flashinfer_trtllm"
@@ -67,6 +68,11 @@ class Deployment:
             raise PredictorError(
                 f"pipeline_rank is below pipeline_parallel, not {self.pipeline_rank}"
             )
+
+    @property
+    def model_weights(self) -> ModelWeights:
+        """How they are stored and multiplied. Raises PredictorError for what is not known."""
+        return weights_of(self.config, self.weights)
 
     @property
     def kv_cache_bytes(self) -> int:

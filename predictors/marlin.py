@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from warpserve.predictors.deployment import MARLIN, Deployment
 from warpserve.predictors.model_shape import Experts, model_shape
-from warpserve.predictors.weights import weights_of
 
 
 class _Rates(NamedTuple):
@@ -49,7 +48,7 @@ def more_ns(deployment: Deployment, tokens: int) -> float:
 
 
 def _rates_of(deployment: Deployment) -> _Rates | None:
-    is_mxfp4 = weights_of(deployment.config, deployment.weights).experts.name == "mxfp4"
+    is_mxfp4 = deployment.model_weights.experts.name == "mxfp4"
     if deployment.expert_kernels != MARLIN or not is_mxfp4:
         return None
     capability = deployment.hardware.compute_capability

@@ -11,7 +11,6 @@ third with 8,192.
 from __future__ import annotations
 
 from warpserve.predictors.deployment import FP8_ACTIVATIONS, Deployment
-from warpserve.predictors.weights import weights_of
 
 _LARGE_BLACKWELL = "10."
 _OWN_CHOICE_OF = "sglang"
@@ -23,5 +22,5 @@ def multiplies_in_fp8(deployment: Deployment) -> bool:
     return (
         (is_own_choice or deployment.expert_kernels == FP8_ACTIVATIONS)
         and deployment.hardware.compute_capability.startswith(_LARGE_BLACKWELL)
-        and weights_of(deployment.config, deployment.weights).experts.name == "mxfp4"
+        and deployment.model_weights.experts.name == "mxfp4"
     )

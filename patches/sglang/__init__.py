@@ -84,7 +84,7 @@ from warpserve.patches.sglang.hicache import (
 )
 from warpserve.patches.sglang.idle import sleep_when_idle
 from warpserve.patches.sglang.loading import load_adapters, load_configurations
-from warpserve.patches.sglang.peers import look_each_second as look_for_peers_each_second
+from warpserve.patches.sglang.peers import look_for_peers_each_second
 from warpserve.patches.sglang.pending import (
     sleep_when_pending,
     tell_of_storage,

@@ -20,7 +20,7 @@ from typing import Any
 
 from warpserve.patches.arrival_order import LAST, Place, place_of
 from warpserve.patches.instants import SettledQueue
-from warpserve.patches.versions import require_attributes
+from warpserve.patches.sglang.channels import change_channels
 
 
 def settle_arrivals(module: ModuleType) -> None:
@@ -28,19 +28,14 @@ def settle_arrivals(module: ModuleType) -> None:
 
     Raises RuntimeError where it lacks a symbol.
     """
-    require_attributes(module, ("SchedulerIpcChannels", "zmq"))
-    channels_class = module.SchedulerIpcChannels
-    require_attributes(channels_class, ("create",))
-    create = channels_class.create.__func__
 
-    def create_settled(cls: Any, /, **options: Any) -> Any:
-        channels = create(cls, **options)
+    def settled(channels: Any) -> Any:
         socket = channels.recv_from_tokenizer
         if socket is None:
             return channels
         return replace(channels, recv_from_tokenizer=Inbox(socket, module.zmq))
 
-    channels_class.create = classmethod(create_settled)
+    change_channels(module, settled)
 
 
 class Inbox:

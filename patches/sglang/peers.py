@@ -9,31 +9,26 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from warpserve.patches.versions import require_attributes
+from warpserve.patches.sglang.channels import change_channels
 
 _LOOK_MS = 1_000
 _MAYBE_ALONE = ("recv_from_rpc", "send_metrics_from_scheduler")
 
 
-def look_each_second(module: ModuleType) -> None:
+def look_for_peers_each_second(module: ModuleType) -> None:
     """``module``: sglang.srt.managers.scheduler_components.ipc_channels.
 
     Raises RuntimeError where it lacks a symbol.
     """
-    require_attributes(module, ("SchedulerIpcChannels", "zmq"))
-    channels_class = module.SchedulerIpcChannels
-    require_attributes(channels_class, ("create",))
-    create = channels_class.create.__func__
 
-    def create_patient(cls: Any, /, **options: Any) -> Any:
-        channels = create(cls, **options)
+    def patient(channels: Any) -> Any:
         for name in _MAYBE_ALONE:
             socket = getattr(channels, name, None)
             if socket is not None:
                 connect_again(socket, module.zmq)
         return channels
 
-    channels_class.create = classmethod(create_patient)
+    change_channels(module, patient)
 
 
 def connect_again(socket: Any, zmq: Any) -> None:

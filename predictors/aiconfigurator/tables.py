@@ -33,7 +33,6 @@ from warpserve.predictors.hardware import Hardware
 from warpserve.predictors.model_shape import LatentAttention, model_shape
 from warpserve.predictors.mxfp8 import multiplies_in_fp8
 from warpserve.predictors.predictor import PredictorError
-from warpserve.predictors.weights import weights_of
 
 _PACKAGE = "aiconfigurator-core"
 _SYSTEMS = {
@@ -248,17 +247,18 @@ class _Model:
 
     def launches(self) -> Iterator[str]:
         """What is to be known of matrices that were timed with their launch."""
-        if self._deployment.engine == "vllm" and _is_in_blocks(self._deployment):
-            if self._twin is not None:
-                yield (
-                    "matrices in fp8_block come from sglang's tables where vllm's were timed with "
-                    "their launch by the host"
-                )
-            else:
-                yield (
-                    "matrices in fp8_block were timed with their launch by the host: each takes "
-                    "hundreds of us however small it is, so steps of a few tokens come out too long"
-                )
+        if self._deployment.engine != "vllm" or not _is_in_blocks(self._deployment):
+            return
+        if self._twin is not None:
+            yield (
+                "matrices in fp8_block come from sglang's tables where vllm's were timed with "
+                "their launch by the host"
+            )
+        else:
+            yield (
+                "matrices in fp8_block were timed with their launch by the host: each takes "
+                "hundreds of us however small it is, so steps of a few tokens come out too long"
+            )
 
     def logits(self) -> Operator:
         index = next(i for i, name in enumerate(self._names[False]) if _is_logits(name))
@@ -284,13 +284,18 @@ class _Model:
         return Operator(name, "/".join(sources), [_ns(latency * share) for _, latency, _ in rows])
 
     def _refined(self, operator: Operator, twin: Operator | None) -> Operator:
-        """``operator``: one of ``of_tokens``. ``twin``: the same with SGLang's kernels."""
-        if twin is not None and operator.name == _EXPERTS and multiplies_in_fp8(self._deployment):
-            return twin
-        if twin is not None and _holds_launches(self._deployment, operator):
-            durations_ns = without_launches(operator.duration_ns, twin.duration_ns)
-            operator = Operator(operator.name, f"{operator.source} and sglang's", durations_ns)
+        """``operator``: as measured. ``twin``: the same with SGLang's kernels."""
+        if twin is not None:
+            operator = self._of_both(operator, twin)
         return self._without_outliers(self._with_asked_kernels(operator))
+
+    def _of_both(self, operator: Operator, twin: Operator) -> Operator:
+        if operator.name == _EXPERTS and multiplies_in_fp8(self._deployment):
+            return twin
+        if not _is_in_blocks(self._deployment) or not _may_hold_launches(operator):
+            return operator
+        durations_ns = without_launches(operator.duration_ns, twin.duration_ns)
+        return Operator(operator.name, f"{operator.source} and sglang's", durations_ns)
 
     def _without_outliers(self, operator: Operator) -> Operator:
         if not operator.name.endswith(_MATRIX):
@@ -351,26 +356,24 @@ def _twin_of(folder: Path, system: str, deployment: Deployment) -> _Model | None
 
     None where it is of no use, or where there are no such tables of the GPU.
     """
-    if deployment.engine != "vllm":
+    needs_it = multiplies_in_fp8(deployment)
+    if deployment.engine != "vllm" or not (needs_it or _is_in_blocks(deployment)):
         return None
     other = replace(deployment, engine="sglang", engine_version="", kv_cache="bf16")
-    if multiplies_in_fp8(deployment):
-        return _Model(folder, system, other, _tables_version(other, system))
-    if not _is_in_blocks(deployment):
-        return None
     try:
         return _Model(folder, system, other, _tables_version(other, system))
     except (*_PACKAGE_ERRORS, PredictorError):
+        if needs_it:
+            raise
         return None
 
 
 def _is_in_blocks(deployment: Deployment) -> bool:
-    return weights_of(deployment.config, deployment.weights).dense.name == "fp8_block"
+    return deployment.model_weights.dense.name == "fp8_block"
 
 
-def _holds_launches(deployment: Deployment, operator: Operator) -> bool:
-    is_matrix = operator.name.endswith(_MATRIX) or operator.name == _EXPERTS_BESIDE_SHARED
-    return is_matrix and _is_in_blocks(deployment)
+def _may_hold_launches(operator: Operator) -> bool:
+    return operator.name.endswith(_MATRIX) or operator.name == _EXPERTS_BESIDE_SHARED
 
 
 @contextmanager
@@ -483,7 +486,7 @@ def _modes(deployment: Deployment) -> dict[str, str]:
         modes["fmha_quant_mode"] = _ATTENTION_MODE
     if _package_reads_weights(deployment):
         return modes
-    weights = weights_of(deployment.config, deployment.weights).experts.name
+    weights = deployment.model_weights.experts.name
     modes["gemm_quant_mode"] = _GEMM_MODES[weights]
     modes["moe_quant_mode"] = _MOE_MODES.get(weights, "bfloat16")
     return modes
@@ -491,7 +494,7 @@ def _modes(deployment: Deployment) -> dict[str, str]:
 
 def _check_same_weights(deployment: Deployment, understood: Any) -> None:
     """``understood``: the package's ModelConfig, which it may have completed with its defaults."""
-    ours = weights_of(deployment.config, deployment.weights)
+    ours = deployment.model_weights
     pairs = [("weights", ours.dense, understood.gemm_quant_mode)]
     if understood.moe_ep_size is not None and model_shape(deployment.config).experts is not None:
         pairs.append(("experts", ours.experts, understood.moe_quant_mode))

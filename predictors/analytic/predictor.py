@@ -15,7 +15,6 @@ from warpserve.predictors.mixed import Prefill
 from warpserve.predictors.model_shape import Experts, GroupedAttention, ModelShape, model_shape
 from warpserve.predictors.mxfp8 import multiplies_in_fp8
 from warpserve.predictors.predictor import OperatorTime, PredictorError, Provenance
-from warpserve.predictors.weights import weights_of
 
 _ROOFLINE = "roofline"
 _RING = "ring"
@@ -38,7 +37,7 @@ class AnalyticCosts:
         self._deployment = deployment
         self._shape = shape
         self._roofline = Roofline(deployment.hardware)
-        self._weights = weights_of(deployment.config, deployment.weights)
+        self._weights = deployment.model_weights
         self._experts_multiplied_as = (
             "fp8" if multiplies_in_fp8(deployment) else self._weights.experts.multiplied_as
         )
@@ -196,7 +195,7 @@ class AnalyticCosts:
 
 def _attention_of(deployment: Deployment, shape: ModelShape) -> AttentionLayer:
     kind = shape.attention
-    weights = weights_of(deployment.config, deployment.weights).dense
+    weights = deployment.model_weights.dense
     ranks, cache_bytes = deployment.tensor_parallel, deployment.kv_cache_bytes
     if isinstance(kind, GroupedAttention):
         return Grouped(

@@ -13,12 +13,11 @@ from tempfile import TemporaryDirectory
 
 from tests.benchmarks.accuracy.cases import CASES
 from tests.benchmarks.page import RESULTS, machine, today
-from warpserve.bench.experiment import run_experiment
 from warpserve.bench.real.read import read_run
-from warpserve.bench.replay import arrivals_file
+from warpserve.bench.replay import arrivals_file, run_twin
 from warpserve.bench.run_folder import RunFolder
 from warpserve.bench.summary import Summary
-from warpserve.bench.twin import twin_of, write_arrivals
+from warpserve.bench.twin import twin_of
 
 WALL_BARS_S = {"streamed": 20.0, "--fast": 6.0}
 SHOWN_CPU_MS = 0.01
@@ -44,8 +43,7 @@ def replayed(folder: Path, fast: bool) -> Summary:
         read_run(case.real), arrivals_file(folder),
         gpu=case.gpu, predictor=case.predictor, engine="vllm==0.24.0", fast=fast,
     )  # fmt: skip
-    write_arrivals(arrivals_file(folder), twin.requests)
-    return run_experiment(twin.config, folder)
+    return run_twin(twin, folder)
 
 
 def page(summaries: dict[str, Summary]) -> str:

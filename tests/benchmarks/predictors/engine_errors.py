@@ -28,16 +28,21 @@ def markdown() -> Iterator[str]:
 
     def pairs(cell: Cell, points: Sequence[Point]) -> Iterator[tuple[Load, float, float]]:
         for point in points:
-            found = outcomes.get(Key(cell.engine, cell.deployment, point.load))
+            found = outcomes.get(Key.of(cell, point.load))
             if found is not None and not point.is_queueing:
-                yield point.load, found.tpot_ms * 1e6 + more_ns(cell, point.load), point.tpot_ns
+                yield point.load, tpot_ns(cell, found), point.tpot_ns
 
     yield from table(points_by_cell(), pairs)
     yield ""
     yield from _ttft(outcomes)
 
 
-def more_ns(cell: Cell, load: Load) -> float:
+def tpot_ns(cell: Cell, outcome: Outcome) -> float:
+    """With the sampling of the cell's points, where the run's was greedy."""
+    return outcome.tpot_ms * 1e6 + _more_ns(cell, outcome.load)
+
+
+def _more_ns(cell: Cell, load: Load) -> float:
     """What the real engine's sampling took of each step, beyond that of the run: greedy."""
     costs = SamplingCosts(deployment_of(cell))
 
@@ -56,7 +61,7 @@ def _ttft(outcomes: Mapping[Key, Outcome]) -> Iterator[str]:
             found.ttft_ms * 1e6 / point.ttft_ns - 1
             for point in points
             if client_of(cell).counts_all
-            and (found := outcomes.get(Key(cell.engine, cell.deployment, point.load))) is not None
+            and (found := outcomes.get(Key.of(cell, point.load))) is not None
         ]
         if errors:
             yield f"| {cell.label()} | {Errors.of(errors).cells()} |"

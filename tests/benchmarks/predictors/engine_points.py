@@ -67,6 +67,10 @@ class Key(NamedTuple):
     deployment: str
     load: Load
 
+    @classmethod
+    def of(cls, cell: Cell, load: Load) -> Key:
+        return cls(cell.engine, cell.deployment, load)
+
 
 def main() -> None:
     kept = read_kept()
@@ -90,8 +94,8 @@ def missing(kept: Sequence[Outcome]) -> Iterator[tuple[Cell, list[Load]]]:
         _, loads = by_deployment.setdefault((cell.engine, cell.deployment), (cell, set()))
         if _is_run(cell, point):
             loads.add(point.load)
-    for (engine, name), (cell, loads) in by_deployment.items():
-        if left := sorted(load for load in loads if Key(engine, name, load) not in done):
+    for cell, loads in by_deployment.values():
+        if left := sorted(load for load in loads if Key.of(cell, load) not in done):
             yield cell, left
 
 
@@ -104,7 +108,7 @@ def all_points() -> Iterator[tuple[Cell, Point]]:
 
 def _is_run(cell: Cell, point: Point) -> bool:
     is_short = point.load.output_tokens <= MOST_OUTPUT_TOKENS
-    return is_short and (client_of(cell).is_wave or not point.is_queueing)
+    return is_short and (cell.comes_in_waves or not point.is_queueing)
 
 
 def outcomes(cell: Cell, loads: Sequence[Load], out: Path) -> Iterator[Outcome]:

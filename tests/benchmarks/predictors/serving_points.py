@@ -56,22 +56,27 @@ class Cell(NamedTuple):
         return _MODELS[self.model]
 
     @property
+    def is_of_inferencex(self) -> bool:
+        """Who measured Qwen3 is not known."""
+        return not self.model.startswith("Qwen/")
+
+    @property
     def sampling(self) -> Sampling:
         """InferenceX asks for temperature 0. Whoever measured Qwen3 asked for nothing, it seems:
         its generation_config.json has a top-k and a top-p, and what steps of vLLM 0.12 take longer
         than their kernels grows with the requests in them, and with nothing else.
         """
-        return Sampling.FILTERED if self.model.startswith("Qwen/") else Sampling.GREEDY
+        return Sampling.GREEDY if self.is_of_inferencex else Sampling.FILTERED
 
     @property
     def comes_in_waves(self) -> bool:
         """How requests were sent: sglang_points.py. Whoever measured Qwen3 did so with SGLang."""
-        return self.engine == "sglang" and self.model.startswith("Qwen/")
+        return self.engine == "sglang" and not self.is_of_inferencex
 
     @property
     def mean_length(self) -> float:
         """Of requests, as a part of what a point says."""
-        return 1.0 if self.model.startswith("Qwen/") else INFERENCEX_LENGTH
+        return INFERENCEX_LENGTH if self.is_of_inferencex else 1.0
 
     @property
     def is_of_hopper(self) -> bool:

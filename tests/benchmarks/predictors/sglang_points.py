@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tests.benchmarks.predictors.engine_errors import more_ns
+from tests.benchmarks.predictors.engine_errors import tpot_ns
 from tests.benchmarks.predictors.engine_points import Key, read_kept
 from tests.benchmarks.predictors.errors import HEADINGS, Errors
 from tests.benchmarks.predictors.serving_points import Cell, Point, deployment_of, waves
@@ -44,11 +44,10 @@ def of_engine() -> Iterator[str]:
     compared: dict[Cell, list[Compared]] = {}
     for cell, points in waves().items():
         for point in points:
-            outcome = found.get(Key(cell.engine, cell.deployment, point.load))
+            outcome = found.get(Key.of(cell, point.load))
             if outcome is not None:
-                tpot_ns = outcome.tpot_ms * 1e6 + more_ns(cell, point.load)
-                one = Compared(point, Wave(outcome.ttft_ms * 1e6, tpot_ns))
-                compared.setdefault(cell, []).append(one)
+                came_out = Wave(outcome.ttft_ms * 1e6, tpot_ns(cell, outcome))
+                compared.setdefault(cell, []).append(Compared(point, came_out))
     yield from _HEADINGS
     for cell, ones in compared.items():
         yield _row(cell, ones)
