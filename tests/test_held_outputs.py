@@ -90,8 +90,26 @@ def test_tokens_come_with_the_end_of_a_request(held: HeldOutputs) -> None:
     assert sent(held) == []
     held.put((0, Outputs(outputs=[tokens("a", 3, finish_reason="length")], timestamp=2.0)))
     a = tokens("a", 1, 2, 3, finish_reason="length", events=["queued"], prefill_stats="all")
-    assert sent(held) == [(0, Outputs(outputs=[a, tokens("b", 7)], timestamp=2.0))]
-    assert sent(held) == []
+    assert sent(held) == [(0, Outputs(outputs=[a], timestamp=2.0))]
+    held.put((0, Outputs(outputs=[tokens("b", 8, finish_reason="length")], timestamp=3.0)))
+    b = tokens("b", 7, 8, finish_reason="length")
+    assert sent(held) == [(0, Outputs(outputs=[b], timestamp=3.0))]
+
+
+def test_each_step_brings_the_tokens_of_a_part_of_the_requests(held: HeldOutputs) -> None:
+    names = [str(i) for i in range(16)]
+    told: dict[str, list[int]] = {name: [] for name in names}
+    largest = 0
+    for step in range(64):
+        held.put((0, Outputs(outputs=[tokens(name, step) for name in names])))
+        for _, outputs in sent(held):
+            largest = max(largest, len(outputs.outputs))
+            for output in outputs.outputs:
+                told[output.request_id] += output.new_token_ids
+    assert largest == 2
+    for token_ids in told.values():
+        assert token_ids == list(range(len(token_ids)))
+        assert len(token_ids) >= 48
 
 
 def test_all_servers_get_theirs_before_metrics_are_read(held: HeldOutputs, steps: Steps) -> None:
@@ -125,9 +143,15 @@ def test_figures_are_added_up_and_the_latest_say_how_things_stand(held: HeldOutp
     ],
     ids=["streamed", "log probabilities", "answer to a call", "drafts", "cache reset"],
 )
-def test_what_somebody_looks_at_goes_at_once(held: HeldOutputs, outputs: Outputs) -> None:
+@pytest.mark.parametrize("unseen", [True, False])
+def test_what_somebody_looks_at_goes_at_once(
+    held: HeldOutputs, steps: Steps, outputs: Outputs, unseen: bool
+) -> None:
+    steps.unseen = unseen
     held.put((0, outputs))
     assert sent(held) == [(0, outputs)]
+    held.put((0, Outputs(outputs=[tokens("a", 2, finish_reason="length")])))
+    assert sent(held) == [(0, Outputs(outputs=[tokens("a", 2, finish_reason="length")]))]
 
 
 def test_a_dead_engine_core_keeps_nothing(held: HeldOutputs) -> None:

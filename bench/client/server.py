@@ -128,7 +128,9 @@ class Server:
 
 
 def open_session(max_concurrency: int | None) -> aiohttp.ClientSession:
-    """With the settings of ``vllm bench serve``."""
+    """With the settings of ``vllm bench serve``, but for proxies and .netrc, which aiohttp would
+    look for at each request, in a thread.
+    """
     connector = aiohttp.TCPConnector(
         limit=max_concurrency or 0,
         limit_per_host=max_concurrency or 0,
@@ -138,9 +140,7 @@ def open_session(max_concurrency: int | None) -> aiohttp.ClientSession:
         ssl=False,
     )
     timeout = aiohttp.ClientTimeout(total=_REQUEST_LIMIT_S)
-    return aiohttp.ClientSession(
-        connector=connector, trust_env=True, timeout=timeout, read_bufsize=_LINE_BYTES
-    )
+    return aiohttp.ClientSession(connector=connector, timeout=timeout, read_bufsize=_LINE_BYTES)
 
 
 _LINE_BYTES = 2**22

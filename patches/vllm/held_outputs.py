@@ -2,8 +2,8 @@
 
 After each step the engine core tells the servers its tokens, and in `exact` time goes on when they
 are through with them. A server does nothing with the tokens of a request that is answered at its
-end, and has no stop texts to look for: so its tokens can come together, with the last of them at
-the latest. `warpserve bench --fast` asks that way.
+end, and has no stop texts to look for: so its tokens can come several at a time, with the last of
+them at the latest. `warpserve bench --fast` asks that way.
 
 What the servers count is the same whenever it is read at a multiple of the interval that
 $WARPSERVE_HELD_OUTPUTS names, but for the metrics in `DISTORTED`, for which each token's own
@@ -57,6 +57,11 @@ _LATEST_COUNTS = frozenset(
 _SUMMED = "prefix_cache_stats"
 """The field of SchedulerStats that counts since the last ones."""
 
+_PARTS, _STEPS_APART = 8, 2
+"""Tokens are kept for so many times so many steps: in every other step one of eight parts of the
+requests get theirs, so that the servers work on them while the engine core makes the next step.
+"""
+
 
 def hold_outputs(module: ModuleType) -> None:
     """``module``: vllm.v1.engine.core. Raises RuntimeError where it lacks a symbol."""
@@ -103,13 +108,14 @@ class HeldOutputs(queue.Queue[Any]):
     def __init__(self, steps: _Steps) -> None:
         super().__init__()
         self._steps = steps
-        self._held: dict[int, list[Any]] = {}
-        self._patient: set[str] = set()
-        """Requests whose tokens can wait, as their first ones have shown."""
+        self._kept: dict[int, _Kept] = {}
+        self._turns: dict[str, int] = {}
+        """Of requests whose tokens can wait, as their first ones have shown: the parts they are
+        in."""
         self._lock = threading.Lock()
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
-        """As queue.Queue's. Keeps it where it can wait; else all that was kept goes with it."""
+        """As queue.Queue's. Keeps of it what can wait."""
         with self._lock:
             for ready in self._ready(item):
                 super().put(ready, block, timeout)
@@ -118,59 +124,86 @@ class HeldOutputs(queue.Queue[Any]):
         if not isinstance(item, tuple):  # the engine core is dead
             return [*self._released(), item]
         server, outputs = item
+        kept = self._kept.setdefault(server, _Kept())
+        kept.add(outputs)
         if not self._steps.next_comes_unseen():
-            self._held.setdefault(server, []).append(outputs)
             return self._released()
-        if self._can_wait(outputs):
-            self._held.setdefault(server, []).append(outputs)
-            return []
-        return [(server, merged([*self._held.pop(server, ()), outputs]))]
+        turn = kept.messages / _STEPS_APART % _PARTS
+        due = [each.request_id for each in outputs.outputs if self._is_due(each, turn)]
+        if not says_nothing_else(outputs):
+            return [(server, kept.take())]
+        return [(server, kept.take(due))] if due else []
 
     def _released(self) -> list[Any]:
-        released = [(server, merged(held)) for server, held in self._held.items()]
-        self._held.clear()
-        return released
+        return [(server, kept.take()) for server, kept in self._kept.items() if kept]
 
-    def _can_wait(self, outputs: Any) -> bool:
-        return says_nothing_else(outputs) and all(map(self._is_patient, outputs.outputs))
-
-    def _is_patient(self, output: Any) -> bool:
-        """Whether nobody looks at an EngineCoreOutput before its request's end."""
+    def _is_due(self, output: Any, turn: float) -> bool:
+        """Whether an EngineCoreOutput can't be kept any longer."""
         request_id = output.request_id
         if output.finish_reason is not None:
-            self._patient.discard(request_id)
-            return False
-        if request_id not in self._patient:
-            if not (is_token(output) and self._steps.is_answered_at_end(request_id)):
-                return False
-            self._patient.add(request_id)
-        return True
+            self._turns.pop(request_id, None)
+            return True
+        own_turn = self._turns.get(request_id)
+        if own_turn is not None:
+            return own_turn == turn
+        if not (is_token(output) and self._steps.is_answered_at_end(request_id)):
+            return True
+        self._turns[request_id] = len(self._turns) % _PARTS
+        return False
+
+
+class _Kept:
+    """What one server has not been sent yet."""
+
+    def __init__(self) -> None:
+        self.messages = 0
+        """Of the engine core, so far."""
+        self._latest: Any = None
+        self._is_latest_kept = False
+        self._outputs: dict[str, list[Any]] = {}
+        self._stats: list[Any] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._outputs or self._stats or self._is_latest_kept)
+
+    def add(self, message: Any) -> None:
+        """``message``: EngineCoreOutputs."""
+        self.messages += 1
+        self._latest, self._is_latest_kept = message, True
+        for output in message.outputs:
+            self._outputs.setdefault(output.request_id, []).append(output)
+        if message.scheduler_stats is not None:
+            self._stats.append(message.scheduler_stats)
+
+    def take(self, request_ids: Iterable[str] | None = None) -> Any:
+        """One EngineCoreOutputs with all figures, and all outputs or those of some requests.
+
+        With what else the latest message says, if all are taken.
+        """
+        if request_ids is None:
+            message, taken = self._latest, self._outputs
+            self._outputs = {}
+        else:
+            message = _of_same_step(self._latest)
+            taken = {request_id: self._outputs.pop(request_id) for request_id in request_ids}
+        message.outputs = [_one_output(outputs) for outputs in taken.values()]
+        message.scheduler_stats = _one_of_stats(self._stats)
+        self._stats.clear()
+        self._latest, self._is_latest_kept = _of_same_step(message), False
+        return message
 
 
 def says_nothing_else(outputs: Any) -> bool:
     """Whether EngineCoreOutputs have no more than outputs, and figures that can be added up."""
-    same = type(outputs)(
-        engine_index=outputs.engine_index,
-        outputs=outputs.outputs,
-        scheduler_stats=outputs.scheduler_stats,
-        timestamp=outputs.timestamp,
-    )
+    same = _of_same_step(outputs)
+    same.outputs, same.scheduler_stats = outputs.outputs, outputs.scheduler_stats
     stats = outputs.scheduler_stats
     return bool(outputs == same) and (stats is None or _can_be_summed(stats))
 
 
-def merged(messages: Sequence[Any]) -> Any:
-    """One EngineCoreOutputs in place of several to one server, the latest of them last."""
-    if len(messages) == 1:
-        return messages[0]
-    latest = messages[-1]
-    by_request: dict[str, list[Any]] = {}
-    for message in messages:
-        for output in message.outputs:
-            by_request.setdefault(output.request_id, []).append(output)
-    latest.outputs = [_one_output(outputs) for outputs in by_request.values()]
-    latest.scheduler_stats = _one_of_stats(message.scheduler_stats for message in messages)
-    return latest
+def _of_same_step(outputs: Any) -> Any:
+    """EngineCoreOutputs that say nothing yet."""
+    return type(outputs)(engine_index=outputs.engine_index, timestamp=outputs.timestamp)
 
 
 def is_token(output: Any) -> bool:
@@ -196,15 +229,14 @@ def _can_be_summed(stats: Any) -> bool:
     return not getattr(stats, _SUMMED).reset and not any(getattr(stats, name) for name in others)
 
 
-def _one_of_stats(several: Iterable[Any]) -> Any:
-    """Of SchedulerStats, or None; the latest says how things stand."""
-    present = [stats for stats in several if stats is not None]
-    if not present:
+def _one_of_stats(several: Sequence[Any]) -> Any:
+    """Of SchedulerStats, if there are any; the latest says how things stand."""
+    if not several:
         return None
-    total = getattr(present[-1], _SUMMED)
-    for stats in present[:-1]:
+    total = getattr(several[-1], _SUMMED)
+    for stats in several[:-1]:
         for field in dataclasses.fields(total):
             if field.name != "reset":
                 added = getattr(getattr(stats, _SUMMED), field.name)
                 setattr(total, field.name, getattr(total, field.name) + added)
-    return present[-1]
+    return several[-1]

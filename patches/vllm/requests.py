@@ -72,8 +72,8 @@ class Requests:
             if request_id in cached.resumed_req_ids:
                 request.computed_tokens = computed_tokens
                 request.known_tokens = request.prompt_tokens + output_tokens
-            else:
-                request.computed_tokens = min(request.computed_tokens, computed_tokens)
+            elif computed_tokens < request.computed_tokens:
+                request.computed_tokens = computed_tokens
 
     def batch(self, scheduled: Any, runner: Any) -> Batch:
         """The step that is scheduled, as predictors see it."""
@@ -121,9 +121,11 @@ class Requests:
             return []
         if allowed is not None:
             tokens = [self._tokens.one_of(allowed, request.seed, last)]
-        else:
+        elif drafts:
             accepted = self._acceptance.of(request.seed, last, drafts)
             tokens = [self._token(request, last + i) for i in range(accepted + 1)]
+        else:
+            tokens = [self._token(request, last)]
         request.computed_tokens = last + len(tokens) - 1
         request.known_tokens = last + len(tokens)
         return tokens
@@ -132,6 +134,8 @@ class Requests:
         answered = position - request.prompt_tokens
         if answered < len(request.given_output):
             return request.given_output[answered]
+        if not request.allowed:
+            return self._tokens.at(request.seed, position)
         is_first = answered < request.least_tokens
         if allowed := request.allowed_first if is_first else request.allowed:
             return self._tokens.one_of(allowed, request.seed, position)
