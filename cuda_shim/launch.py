@@ -71,6 +71,7 @@ def gpu_environment(
     gpus.write_text("".join(f"{line}\n" for line in export.lines(described)))
     links = _link_libraries(folder / "cuda", library, major)
     env["WARPSERVE_GPUS"] = str(gpus)
+    env[_CUDA_VARIABLE] = str(major)
     env["LD_PRELOAD"] = _join(str(library), env.get("LD_PRELOAD"))
     env["LD_LIBRARY_PATH"] = _join(str(links), env.get("LD_LIBRARY_PATH"))
     env["WARPSERVE_CACHE_FOLDER"] = str(cache_folder())

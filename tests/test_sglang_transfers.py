@@ -13,7 +13,7 @@ import pytest
 
 from tests.harness import CLIENTS, Warpserve
 from warpserve.patches import deep_ep, mooncake
-from warpserve.patches.mooncake.engine import BANDWIDTH, _bytes_per_s
+from warpserve.patches.network import BANDWIDTH, _bytes_per_s
 from warpserve.patches.sglang.health import answer_later
 from warpserve.patches.sglang.hicache import Page
 from warpserve.patches.sglang.loads import pipelined_ns

@@ -163,3 +163,18 @@ def test_torch_must_be_let_load_it(
     assert done.exit_code == 2
     assert "TORCH_DEVICE_BACKEND_AUTOLOAD=0" in done.stderr
     assert done.stdout == ""
+
+
+def test_a_torch_for_another_cuda_is_told_what_to_set(warpserve: Warpserve, python: Path) -> None:
+    """A shell script does not say what it starts."""
+    torch = Torch.of(python)
+    assert torch is not None
+    own = torch.cuda.partition(".")[0]
+    other = {"12": "13", "13": "12"}[own]
+    outcome = warpserve.run(
+        ["sh", "-c", f"{python} -c 'import torch'"],
+        options=["--gpu", "h100-sxm:1"],
+        env={"WARPSERVE_CUDA": other},
+    )
+    assert outcome.exit_code != 0
+    assert f"set WARPSERVE_CUDA={own}" in outcome.stderr

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
 import socket
 from collections.abc import Sequence
-from functools import cache
 
-from warpserve.patches.mooncake.link import Link
-from warpserve.predictors.hardware import hardware_of_session
-
-BANDWIDTH = "WARPSERVE_NETWORK_GB_PER_S"
-"""Of one GPU's network card, in 10^9 bytes a second."""
+from warpserve.patches.network import link_of_process
 
 _LOG = logging.getLogger("warpserve.mooncake")
 
@@ -55,31 +49,8 @@ class TransferEngine:
     ) -> int:
         """Returns when the last block has arrived."""
         _LOG.info("%d blocks, %d bytes, to %s", len(bytes_), sum(bytes_), session)
-        _link().send(sum(bytes_))
+        link_of_process().send(sum(bytes_))
         return 0
 
     def send_probe(self, _session: str) -> int:
         return 0
-
-
-@cache
-def _link() -> Link:
-    """This process', which has one GPU."""
-    return Link(_bytes_per_s())
-
-
-def _bytes_per_s() -> float:
-    """Without other word, as fast as the GPU reaches its card over PCIe.
-
-    Raises ValueError for a bandwidth that is no positive number.
-    """
-    said = os.environ.get(BANDWIDTH)
-    if said is None:
-        return hardware_of_session().host_bandwidth_bytes_per_s
-    try:
-        bytes_per_s = float(said) * 1e9
-    except ValueError:
-        bytes_per_s = 0.0
-    if not bytes_per_s > 0:
-        raise ValueError(f"{BANDWIDTH}={said}: give a positive number of 10^9 bytes a second")
-    return bytes_per_s

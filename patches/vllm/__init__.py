@@ -13,6 +13,7 @@
 | ``SpinCondition`` | its readers sleep at once | who spins keeps time from moving |
 | ``torch.zeros`` of the KV offload | pinned zeros are not written | they would fill this host |
 | ``_select_swap_blocks_fn`` | always cuMemcpyBatchAsync | a kernel would take no time |
+| ``nixl`` | a stand-in | transfers take their time |
 | ``torch.distributed`` | groups of one rank get the fake backend | they only poll |
 | ``Executor.get_class`` | one worker for a group of ranks | ghost ranks (ghosts.py) |
 | ``in_the_same_node_as``, ``MessageQueue`` | of ghosts: all are; none | they need no processes |
@@ -39,6 +40,7 @@ from __future__ import annotations
 import os
 from types import ModuleType
 
+from warpserve.patches import nixl
 from warpserve.patches.fork_server import stand_by_before
 from warpserve.patches.ghosts import are_ghosts, say_same_node, without_queues
 from warpserve.patches.http_server import look_each_second
@@ -89,6 +91,7 @@ def install() -> None:
 
 def _install_virtual() -> None:
     hand_over_soon()
+    nixl.supply()
     after_import("uvicorn.server", look_each_second)
     after_import("vllm.entrypoints.launchers.launcher", accept_in_turns)
     for command, subcommand in _COMMANDS_WITH_ENGINES:

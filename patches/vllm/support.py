@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-_CONNECTORS = ("OffloadingConnector",)
-"""Those whose copies are CUDA's, between this host's memory and its GPUs."""
+_CONNECTORS = ("OffloadingConnector", "NixlConnector")
+"""Those whose copies are CUDA's, between this host's memory and its GPUs, or the stand-in's for
+NIXL.
+"""
 
 
 def require_supported(config: Any) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from warpserve.patches.mooncake.link import Link
+from warpserve.patches.network import Link
 
 link = Link(1e9)
 arrived: dict[int, int] = {}

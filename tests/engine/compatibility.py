@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.engine import (
     outcomes,
+    test_disaggregation,
     test_features,
     test_reports,
     test_sglang_disaggregation,
@@ -21,6 +22,7 @@ from warpserve.patches.vllm.support import REFUSALS as VLLM_REFUSALS
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 _MODULES = (
+    test_disaggregation,
     test_features,
     test_reports,
     test_sglang_features,

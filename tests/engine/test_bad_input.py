@@ -92,7 +92,7 @@ def test_a_port_in_use(warpserve: Warpserve, tmp_path: Path) -> None:
 
 
 def test_a_kv_cache_too_small_for_the_longest_prompt(warpserve: Warpserve, tmp_path: Path) -> None:
-    flags = ("--max-model-len=8192", "--num-gpu-blocks-override=64", f"--port={free_port()}")
+    flags = ("--max-model-len=8192", "--kv-cache-memory-bytes=134217728", f"--port={free_port()}")
     printed = refused_by_the_engine(warpserve, tmp_path, *flags)
     assert "the estimated maximum model length is 10" in printed
 
@@ -100,10 +100,10 @@ def test_a_kv_cache_too_small_for_the_longest_prompt(warpserve: Warpserve, tmp_p
 def test_a_connector_whose_transfers_would_take_no_time(
     warpserve: Warpserve, tmp_path: Path
 ) -> None:
-    connector = {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
+    connector = {"kv_connector": "ExampleConnector", "kv_role": "kv_both"}
     flags = (f"--kv-transfer-config={json.dumps(connector)}", f"--port={free_port()}")
     printed = refused_by_the_engine(warpserve, tmp_path, *flags)
-    assert "KV connectors (--kv-transfer-config) other than OffloadingConnector" in printed
+    assert "KV connectors (--kv-transfer-config) other than OffloadingConnector, " in printed
 
 
 # --- who dies in mid-run ------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from tests.engine.served import Answered, Request, prompt, serve_command
 from tests.engine.sessions import sessions
 from tests.engine.sglang_served import sglang_python
 from tests.harness import Warpserve
-from warpserve.patches.mooncake.engine import BANDWIDTH
+from warpserve.patches.network import BANDWIDTH
 
 QWEN = "Qwen/Qwen3-8B"
 LAYERS = 36

@@ -1,10 +1,17 @@
-"""A link of the network that several transfers share fairly."""
+"""The link of one GPU to the network, which several transfers share fairly."""
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from dataclasses import dataclass
+from functools import cache
+
+from warpserve.predictors.hardware import hardware_of_session
+
+BANDWIDTH = "WARPSERVE_NETWORK_GB_PER_S"
+"""Of one GPU's network card, in 10^9 bytes a second."""
 
 
 @dataclass(eq=False)
@@ -50,3 +57,26 @@ class Link:
             for transfer in self._transfers:
                 transfer.left_bytes -= sent
         self._known_ns = now_ns
+
+
+@cache
+def link_of_process() -> Link:
+    """This process', which has one GPU."""
+    return Link(_bytes_per_s())
+
+
+def _bytes_per_s() -> float:
+    """Without other word, as fast as the GPU reaches its card over PCIe.
+
+    Raises ValueError for a bandwidth that is no positive number.
+    """
+    said = os.environ.get(BANDWIDTH)
+    if said is None:
+        return hardware_of_session().host_bandwidth_bytes_per_s
+    try:
+        bytes_per_s = float(said) * 1e9
+    except ValueError:
+        bytes_per_s = 0.0
+    if not bytes_per_s > 0:
+        raise ValueError(f"{BANDWIDTH}={said}: give a positive number of 10^9 bytes a second")
+    return bytes_per_s
