@@ -122,7 +122,7 @@ APART = {"disaggregation_mode": "prefill", "disaggregation_transfer_backend": "m
         ({"moe_a2a_backend": "deepep"}, None),
         ({"moe_a2a_backend": "mooncake"}, "--moe-a2a-backend other than none, deepep"),
         (APART, None),
-        (APART | {"disaggregation_transfer_backend": "nixl"}, "other than mooncake"),
+        (APART | {"disaggregation_transfer_backend": "mori"}, "other than mooncake, nixl"),
         (APART | {"enable_dp_attention": True}, "attention in data-parallel ranks"),
         (APART | {"pp_size": 2}, "disaggregation and pipeline"),
     ],

@@ -40,7 +40,7 @@ def main() -> int:
                 sys.executable, "-m", "sglang.launch_server", "--model-path", arguments.model_path,
                 "--host", HOST, "--port", str(port), "--base-gpu-id", str(gpu),
                 "--disaggregation-mode", part, "--disaggregation-bootstrap-port", str(bootstrap),
-                "--disaggregation-transfer-backend", "mooncake", *flags,
+                "--disaggregation-transfer-backend", arguments.transfer_backend, *flags,
             ]  # fmt: skip
             processes.append(subprocess.Popen(command))
             servers.append(f"http://{HOST}:{port}")
@@ -88,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--router", type=Path, required=True, help="a Python with sglang-router")
     parser.add_argument("--port", type=int, required=True, help="the router's")
     parser.add_argument("--model-path", required=True)
+    parser.add_argument("--transfer-backend", choices=("mooncake", "nixl"), default="mooncake")
     return parser
 
 

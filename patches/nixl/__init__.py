@@ -1,8 +1,8 @@
-"""A stand-in for the package ``nixl``, with which vLLM's NixlConnector hands KV from one engine to
-another.
+"""A stand-in for the package ``nixl``, with which engines hand KV to each other: vLLM's
+NixlConnector and SGLang's prefill-decode disaggregation.
 
 What would be read from one GPU and written to another does not exist. A transfer takes its bytes
-over the network, in virtual time; notifications really come.
+over the network, in virtual time; notifications, and what is in the host's memory, really come.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ def _fill_package(_module: ModuleType) -> None:
 
 
 def _fill_api(module: ModuleType) -> None:
-    from warpserve.patches.nixl.agent import Agent, AgentConfig
+    from warpserve.patches.nixl.agent import Agent, AgentConfig, ThreadSync
 
-    vars(module).update(nixl_agent=Agent, nixl_agent_config=AgentConfig)
+    vars(module).update(
+        nixl_agent=Agent, nixl_agent_config=AgentConfig, nixl_thread_sync_t=ThreadSync
+    )
 
 
 def _fill_bindings(module: ModuleType) -> None:
-    from warpserve.patches.nixl.agent import Telemetry
+    from warpserve.patches.nixl.transfer import Telemetry
 
     vars(module).update(nixlXferTelemetry=Telemetry)
 

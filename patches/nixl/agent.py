@@ -1,21 +1,26 @@
-"""``nixl._api``: as much of an agent as vLLM asks for."""
+"""``nixl._api``: as much of an agent as vLLM and SGLang ask for."""
 
 from __future__ import annotations
 
-import logging
-import threading
-import time
-from array import array
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any
 
-from warpserve.patches.network import link_of_process
+import numpy as np
+from numpy.typing import NDArray
+
+from warpserve.patches.nixl.blocks import Blocks, PreparedBlocks
 from warpserve.patches.nixl.mailbox import Mailbox
+from warpserve.patches.nixl.transfer import CHANGES, HostCopy, Telemetry, Transfer
 
-_LOG = logging.getLogger("warpserve.nixl")
 
-Descriptors = Sequence[tuple[int, int, int]]
-"""Address, bytes and device of each block."""
+class ThreadSync(Enum):
+    """What threads of one process take turns for."""
+
+    NIXL_THREAD_SYNC_NONE = 0
+    NIXL_THREAD_SYNC_STRICT = 1
+    NIXL_THREAD_SYNC_RW = 2
+    NIXL_THREAD_SYNC_DEFAULT = 3
 
 
 class AgentConfig:
@@ -25,120 +30,94 @@ class AgentConfig:
         pass
 
 
-class Telemetry(NamedTuple):
-    """Of a transfer that is done. Durations in us."""
-
-    postDuration: int  # noqa: N815
-    xferDuration: int  # noqa: N815
-    totalBytes: int  # noqa: N815
-    descCount: int  # noqa: N815
-
-
-class DescriptorList(NamedTuple):
-    """Prepared for transfers: the bytes of each block, and whose they are."""
-
-    agent: str
-    bytes_: array[int]
-
-
-class Transfer:
-    """Of some blocks, over the link of the process that begins it."""
-
-    def __init__(self, remote: str, bytes_: int, blocks: int, notification: bytes) -> None:
-        self._remote = remote
-        self._bytes = bytes_
-        self._blocks = blocks
-        self._notification = notification
-        self._begin_ns = 0
-        self._end_ns = 0
-        self.state = "INIT"
-
-    def begin(self, mailbox: Mailbox) -> None:
-        self._begin_ns = time.monotonic_ns()
-        self.state = "PROC"
-        threading.Thread(target=self._carry, args=(mailbox,), daemon=True).start()
-
-    def _carry(self, mailbox: Mailbox) -> None:
-        link_of_process().send(self._bytes)
-        self._end_ns = time.monotonic_ns()
-        _LOG.info("%d blocks, %d bytes, with %s", self._blocks, self._bytes, self._remote)
-        try:
-            if self._notification:
-                mailbox.send(self._remote, self._notification)
-        except OSError as error:
-            _LOG.warning("a transfer failed: its agent %s is gone (%s)", self._remote, error)
-            self.state = "ERR"
-        else:
-            self.state = "DONE"
-
-    @property
-    def telemetry(self) -> Telemetry:
-        duration_us = (self._end_ns - self._begin_ns) // 1000
-        return Telemetry(0, duration_us, self._bytes, self._blocks)
-
-
 class Agent:
-    """Of one rank. Its metadata are its name, which is its address, too."""
+    """Of one rank. Its metadata are its name, by which others find it."""
 
     def __init__(self, agent_name: str, _config: AgentConfig | None = None) -> None:
         self.name = agent_name
         self._mailbox = Mailbox(agent_name)
+        self._remotes: set[str] = set()
+        self._backends: list[str] = []
+
+    def create_backend(self, backend: str, _parameters: Any = None) -> None:
+        self._backends.append(backend)
+
+    def get_plugin_list(self) -> list[str]:
+        return self._backends
 
     def get_agent_metadata(self) -> bytes:
         return self.name.encode()
 
     def add_remote_agent(self, metadata: bytes) -> str:
-        return metadata.decode()
+        name = metadata.decode()
+        self._remotes.add(name)
+        return name
 
-    def remove_remote_agent(self, _name: str) -> None:
-        pass
+    def remove_remote_agent(self, name: str) -> None:
+        self._remotes.discard(name)
+
+    def check_remote_metadata(self, name: str) -> bool:
+        return name in self._remotes
 
     def get_reg_descs(self, descriptors: Any, _memory: str | None = None) -> Any:
         return descriptors
 
-    def register_memory(self, _descriptors: Any, **_options: Any) -> None:
-        pass
+    def register_memory(self, descriptors: Any, *_arguments: Any, **_options: Any) -> Any:
+        return descriptors
 
     def deregister_memory(self, _descriptors: Any, **_options: Any) -> None:
         pass
 
-    def get_xfer_descs(self, descriptors: Descriptors, _memory: str | None = None) -> array[int]:
-        return array("q", [bytes_ for _, bytes_, *_ in descriptors])
+    def get_xfer_descs(self, descriptors: Any, memory: str | None = None) -> Blocks:
+        return Blocks(descriptors, memory)
 
     def prep_xfer_dlist(
-        self, agent: str, descriptors: array[int], **_options: Any
-    ) -> DescriptorList:
-        return DescriptorList(agent, descriptors)
+        self, agent: str, blocks: Any, memory: str | None = None, **_options: Any
+    ) -> PreparedBlocks:
+        described = blocks if isinstance(blocks, Blocks) else Blocks(blocks, memory)
+        return PreparedBlocks(agent, described)
 
-    def release_dlist_handle(self, _handle: DescriptorList) -> None:
+    def release_dlist_handle(self, _handle: PreparedBlocks) -> None:
         pass
 
     def make_prepped_xfer(
         self,
         _operation: str,
-        local: DescriptorList,
-        local_indices: Iterable[int],
-        remote: DescriptorList,
-        remote_indices: Iterable[int],
+        local: PreparedBlocks,
+        local_indices: Sequence[int],
+        remote: PreparedBlocks,
+        remote_indices: Sequence[int],
         notif_msg: bytes = b"",
         **_options: Any,
     ) -> Transfer:
         """Raises ValueError where the two sides are no equal blocks."""
-        mine = [local.bytes_[index] for index in local_indices]
-        theirs = [remote.bytes_[index] for index in remote_indices]
-        if mine != theirs:
-            raise ValueError(
-                f"{len(mine)} blocks of {sum(mine)} bytes here, and {len(theirs)} of {sum(theirs)} "
-                f"at {remote.agent}"
-            )
-        return Transfer(remote.agent, sum(mine), len(mine), notif_msg)
+        sizes = local.blocks.sizes(local_indices)
+        require_equal(sizes, remote.blocks.sizes(remote_indices), remote.agent)
+        return Transfer(remote.agent, sizes, notif_msg)
+
+    def initialize_xfer(
+        self,
+        operation: str,
+        local: Blocks,
+        remote: Blocks,
+        remote_agent: str,
+        notif_msg: bytes = b"",
+        **_options: Any,
+    ) -> Transfer:
+        """Raises ValueError likewise, and for a READ of the host's memory: nobody asks for that."""
+        sizes = local.sizes()
+        require_equal(sizes, remote.sizes(), remote_agent)
+        copies = list(map(HostCopy, local.host_addresses, remote.host_addresses, map(int, sizes)))
+        if copies and operation != "WRITE":
+            raise ValueError(f"a {operation} of the host's memory has no stand-in")
+        return Transfer(remote_agent, sizes, notif_msg, copies)
 
     def transfer(self, transfer: Transfer, **_options: Any) -> str:
         transfer.begin(self._mailbox)
-        return transfer.state
+        return "PROC"
 
     def check_xfer_state(self, transfer: Transfer) -> str:
-        return transfer.state
+        return CHANGES.state_of(transfer)
 
     def get_xfer_telemetry(self, transfer: Transfer) -> Telemetry:
         return transfer.telemetry
@@ -147,7 +126,15 @@ class Agent:
         pass
 
     def send_notif(self, remote_agent_name: str, notif_msg: bytes, **_options: Any) -> None:
-        self._mailbox.send(remote_agent_name, notif_msg)
+        self._mailbox.notify(remote_agent_name, notif_msg)
 
     def get_new_notifs(self, **_options: Any) -> dict[str, list[bytes]]:
-        return self._mailbox.take()
+        return self._mailbox.take_notifications()
+
+
+def require_equal(sizes: NDArray[Any], remote_sizes: NDArray[Any], remote: str) -> None:
+    if not np.array_equal(sizes, remote_sizes):
+        raise ValueError(
+            f"{len(sizes)} blocks of {sizes.sum()} bytes here, and {len(remote_sizes)} of "
+            f"{remote_sizes.sum()} at {remote}"
+        )

@@ -1,17 +1,28 @@
-"""Notifications between agents of one host: datagrams to a socket without a file.
+"""What agents of one session tell each other: notifications, and bytes for the host's memory.
 
-A sent one is at once in the receiver's socket, so that in `exact` time never overtakes it.
+Each message is answered as soon as it has been put where it belongs, and only then is the sender
+through with it: so nothing that it tells by other roads comes first.
 """
 
 from __future__ import annotations
 
-import socket
+import ctypes
+import os
 import threading
 from collections import defaultdict
+from collections.abc import Callable
+from multiprocessing.connection import Client, Listener
+from pathlib import Path
 
-_ADDRESS = "\0warpserve-nixl-{}"
-_LONGEST_BYTES = 1 << 18  # more than a socket takes at once, by default
-_SEPARATOR = b"\0"
+_SESSION = "WARPSERVE_SESSION"
+"""The session's folder, which nobody else may enter."""
+
+_LISTENERS: list[Callable[[], None]] = []
+
+
+def when_notified(listener: Callable[[], None]) -> None:
+    """Called in a thread of its own, whenever an agent of this process has got a notification."""
+    _LISTENERS.append(listener)
 
 
 class Mailbox:
@@ -19,25 +30,47 @@ class Mailbox:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.bind(_ADDRESS.format(name))
         self._lock = threading.Lock()
-        self._received: dict[str, list[bytes]] = defaultdict(list)
-        # Few datagrams fit in a socket, and who sends one more would have to wait.
-        threading.Thread(target=self._receive, name="nixl-notifications", daemon=True).start()
+        self._notifications: dict[str, list[bytes]] = defaultdict(list)
+        self._listener = Listener(_address(name), "AF_UNIX", backlog=128)
+        threading.Thread(target=self._receive, name="nixl-mailbox", daemon=True).start()
 
-    def send(self, name: str, message: bytes) -> None:
+    def notify(self, name: str, message: bytes) -> None:
         """Raises OSError where no agent has that ``name`` any longer."""
-        self._socket.sendto(self._name.encode() + _SEPARATOR + message, _ADDRESS.format(name))
+        _deliver(name, (self._name, message))
 
-    def take(self) -> dict[str, list[bytes]]:
+    def write(self, name: str, address: int, data: bytes) -> None:
+        """Into the memory of another agent's process. Raises OSError likewise."""
+        _deliver(name, (address, data))
+
+    def take_notifications(self) -> dict[str, list[bytes]]:
         """What has come since the last time, by sender."""
         with self._lock:
-            received, self._received = self._received, defaultdict(list)
-        return dict(received)
+            taken, self._notifications = self._notifications, defaultdict(list)
+        return dict(taken)
 
     def _receive(self) -> None:
         while True:
-            sender, _, message = self._socket.recv(_LONGEST_BYTES).partition(_SEPARATOR)
-            with self._lock:
-                self._received[sender.decode()].append(message)
+            with self._listener.accept() as connection:
+                place, data = connection.recv()
+                if isinstance(place, int):
+                    ctypes.memmove(place, data, len(data))
+                else:
+                    with self._lock:
+                        self._notifications[place].append(data)
+                    for listener in _LISTENERS:
+                        listener()
+                connection.send(None)
+
+
+def _address(name: str) -> str:
+    return str(Path(os.environ[_SESSION]) / f"nixl-{name}")
+
+
+def _deliver(name: str, message: tuple[str | int, bytes]) -> None:
+    try:
+        with Client(_address(name), "AF_UNIX") as connection:
+            connection.send(message)
+            connection.recv()
+    except EOFError:
+        raise ConnectionResetError(f"the agent {name} has ended") from None

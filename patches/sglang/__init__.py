@@ -24,6 +24,7 @@
 | ``is_xpu`` of pipelines | yes | stages send and receive in turns |
 | ``shm_path_for`` of loads | in the session's folder | SGLang leaves it behind |
 | ``mooncake.engine`` | a stand-in where there is none | transfers take their time |
+| ``nixl`` | a stand-in, whose transfers are waited for asleep | likewise |
 | ``_set_envs_and_config`` | afterwards, a fork server stands by | faster starts |
 | ``uvicorn.Server.main_loop`` | looks once a second, not ten times | idle time costs less |
 | ``deep_ep`` | a stand-in | it looks for a GPU, and layers send nothing |
@@ -46,7 +47,7 @@ from __future__ import annotations
 import os
 from types import ModuleType
 
-from warpserve.patches import deep_ep, mooncake
+from warpserve.patches import deep_ep, mooncake, nixl
 from warpserve.patches.fork_server import stand_by_after
 from warpserve.patches.ghosts import are_ghosts, say_same_node, without_queues
 from warpserve.patches.http_server import look_each_second
@@ -84,6 +85,7 @@ from warpserve.patches.sglang.hicache import (
 )
 from warpserve.patches.sglang.idle import sleep_when_idle
 from warpserve.patches.sglang.loading import load_adapters, load_configurations
+from warpserve.patches.sglang.nixl_transfers import sleep_until_changed
 from warpserve.patches.sglang.peers import look_for_peers_each_second
 from warpserve.patches.sglang.pending import (
     sleep_when_pending,
@@ -119,6 +121,7 @@ def _install_virtual() -> None:
     after_import("uvicorn.server", look_each_second)
     after_import("sglang.srt.entrypoints.engine", stand_by_after("_set_envs_and_config"))
     after_import("sglang.srt.server_args", lambda _: mooncake.supply())
+    after_import("sglang.srt.server_args", lambda _: nixl.supply())
     after_import("sglang.srt.server_args", lambda _: deep_ep.supply())
     after_import("sglang.srt.distributed.parallel_state", _patch_groups)
     after_import("sglang.srt.distributed.parallel_state", take_memory_of_connections)
@@ -171,6 +174,7 @@ def _install_virtual() -> None:
     after_import("sglang.srt.managers.cache_controller", tell_of_storage)
     after_import("sglang.srt.disaggregation.decode", keep_request_table_of_decode)
     after_import("sglang.srt.disaggregation.common.conn", tell_of_transfers)
+    after_import("sglang.srt.disaggregation.nixl.conn", sleep_until_changed)
     after_import("sglang.srt.managers.scheduler", verified.before_event_loop)
 
 

@@ -12,6 +12,9 @@ STORAGE_TIERS = ("file", "sim")
 EXPERT_DISPATCHES = ("none", "deepep")
 """Of --moe-a2a-backend."""
 
+TRANSFER_BACKENDS = ("mooncake", "nixl")
+"""Of prefill-decode disaggregation."""
+
 
 def require_supported(arguments: Any, model: Any) -> None:
     """``arguments``: ServerArgs; ``model``: a ModelConfig.
@@ -86,8 +89,10 @@ REFUSALS = (
         "both HiCache and pipeline parallelism",
     ),
     (
-        lambda a, _: _is_disaggregated(a) and a.disaggregation_transfer_backend != "mooncake",
-        "a --disaggregation-transfer-backend other than mooncake",
+        lambda a, _: (
+            _is_disaggregated(a) and a.disaggregation_transfer_backend not in TRANSFER_BACKENDS
+        ),
+        f"a --disaggregation-transfer-backend other than {', '.join(TRANSFER_BACKENDS)}",
     ),
     (
         lambda a, _: _is_disaggregated(a) and a.pp_size > 1,

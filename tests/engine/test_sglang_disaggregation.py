@@ -1,4 +1,4 @@
-"""SGLang's prefill-decode disaggregation: two servers, Mooncake's manager, the stock router."""
+"""SGLang's prefill-decode disaggregation: two servers, its managers, the stock router."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answered]:
         yield serve_apart(warpserve, tmp_path_factory.mktemp("apart"))
 
 
-def serve_apart(warpserve: Warpserve, folder: Path) -> Answered:
+def serve_apart(warpserve: Warpserve, folder: Path, backend: str = "mooncake") -> Answered:
     command: list[str | Path] = [
-        sglang_python(), _EXAMPLE, "--router", router_python(),
+        sglang_python(), _EXAMPLE, "--router", router_python(), "--transfer-backend", backend,
         "--model-path", QWEN, "--skip-server-warmup",
     ]  # fmt: skip
     one_by_one = [[asked(prompt(number, PROMPT))] for number in range(REQUESTS)]
@@ -66,19 +66,35 @@ def test_prefill_and_decode_apart(apart: Answered) -> None:
     bandwidth and a decode step; SGLang's own manager sends the KV in two blocks a layer (keys,
     values); each server takes the steps of its part.
     """
+    blocks, bytes_ = verified(apart)
+    assert blocks == (REQUESTS + CROWD) * 2 * LAYERS
+    assert bytes_ == (REQUESTS * PROMPT + CROWD * CROWD_PROMPT) * TOKEN_BYTES
+
+
+@feature("Prefill-decode disaggregation by NIXL", "--disaggregation-transfer-backend nixl")
+def test_by_nixl(warpserve: Warpserve, tmp_path: Path) -> None:
+    """Likewise, by SGLang's manager for NIXL: what is no KV, some kB of the host's memory for each
+    request, is copied over the same network.
+    """
+    _, bytes_ = verified(serve_apart(warpserve, tmp_path, "nixl"))
+    kv_bytes = (REQUESTS * PROMPT + CROWD * CROWD_PROMPT) * TOKEN_BYTES
+    assert kv_bytes < bytes_ < kv_bytes + (REQUESTS + CROWD) * 100_000
+
+
+def verified(apart: Answered) -> tuple[int, int]:
+    """How many blocks and bytes were sent, if times and steps are right."""
     transfer_ms = PROMPT * TOKEN_BYTES / GB_PER_S / 1e9 * 1e3
     for (answer,) in apart.answers[1:REQUESTS]:  # the first one waits for the introduction
         first_ms, second_ms = answer["times_ms"][:2]
         # Page indices, some kB, take microseconds from one GPU's memory and to the other's.
         assert first_ms == pytest.approx(2 * STEP_MS + transfer_ms, abs=0.005)
         assert second_ms - first_ms == pytest.approx(STEP_MS, abs=0.001)
-    sent = re.findall(r"(\d+) blocks, (\d+) bytes", apart.log)
-    blocks, bytes_ = (sum(int(found[place]) for found in sent) for place in (0, 1))
-    assert blocks == (REQUESTS + CROWD) * 2 * LAYERS
-    assert bytes_ == (REQUESTS * PROMPT + CROWD * CROWD_PROMPT) * TOKEN_BYTES
     decode, prefill = apart.steps
     assert all(row[2] for step in prefill for row in step["requests"])
     assert not any(row[2] for step in decode for row in step["requests"])
+    sent = re.findall(r"(\d+) blocks, (\d+) bytes", apart.log)
+    blocks, bytes_ = (sum(int(found[place]) for found in sent) for place in (0, 1))
+    return blocks, bytes_
 
 
 @pytest.mark.thorough
