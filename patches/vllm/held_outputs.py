@@ -109,9 +109,8 @@ class HeldOutputs(queue.Queue[Any]):
         super().__init__()
         self._steps = steps
         self._kept: dict[int, _Kept] = {}
-        self._turns: dict[str, int] = {}
-        """Of requests whose tokens can wait, as their first ones have shown: the parts they are
-        in."""
+        self._parts: dict[str, int] = {}
+        """Which part each request is in whose tokens can wait, as its first ones have shown."""
         self._lock = threading.Lock()
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
@@ -128,8 +127,7 @@ class HeldOutputs(queue.Queue[Any]):
         kept.add(outputs)
         if not self._steps.next_comes_unseen():
             return self._released()
-        turn = kept.messages / _STEPS_APART % _PARTS
-        due = [each.request_id for each in outputs.outputs if self._is_due(each, turn)]
+        due = [each.request_id for each in outputs.outputs if self._is_due(each, kept.part)]
         if not says_nothing_else(outputs):
             return [(server, kept.take())]
         return [(server, kept.take(due))] if due else []
@@ -137,18 +135,18 @@ class HeldOutputs(queue.Queue[Any]):
     def _released(self) -> list[Any]:
         return [(server, kept.take()) for server, kept in self._kept.items() if kept]
 
-    def _is_due(self, output: Any, turn: float) -> bool:
-        """Whether an EngineCoreOutput can't be kept any longer."""
+    def _is_due(self, output: Any, part: int | None) -> bool:
+        """Whether an EngineCoreOutput can't be kept any longer. ``part``: whose turn it is."""
         request_id = output.request_id
         if output.finish_reason is not None:
-            self._turns.pop(request_id, None)
+            self._parts.pop(request_id, None)
             return True
-        own_turn = self._turns.get(request_id)
-        if own_turn is not None:
-            return own_turn == turn
+        own_part = self._parts.get(request_id)
+        if own_part is not None:
+            return own_part == part
         if not (is_token(output) and self._steps.is_answered_at_end(request_id)):
             return True
-        self._turns[request_id] = len(self._turns) % _PARTS
+        self._parts[request_id] = len(self._parts) % _PARTS
         return False
 
 
@@ -156,8 +154,7 @@ class _Kept:
     """What one server has not been sent yet."""
 
     def __init__(self) -> None:
-        self.messages = 0
-        """Of the engine core, so far."""
+        self._messages = 0
         self._latest: Any = None
         self._is_latest_kept = False
         self._outputs: dict[str, list[Any]] = {}
@@ -166,9 +163,15 @@ class _Kept:
     def __bool__(self) -> bool:
         return bool(self._outputs or self._stats or self._is_latest_kept)
 
+    @property
+    def part(self) -> int | None:
+        """Of the requests: whose tokens are to go with the latest message. None: nobody's."""
+        turn, between = divmod(self._messages, _STEPS_APART)
+        return None if between else turn % _PARTS
+
     def add(self, message: Any) -> None:
         """``message``: EngineCoreOutputs."""
-        self.messages += 1
+        self._messages += 1
         self._latest, self._is_latest_kept = message, True
         for output in message.outputs:
             self._outputs.setdefault(output.request_id, []).append(output)
