@@ -166,15 +166,17 @@ def test_torch_must_be_let_load_it(
 
 
 def test_a_torch_for_another_cuda_is_told_what_to_set(warpserve: Warpserve, python: Path) -> None:
-    """A shell script does not say what it starts."""
+    """A shell script does not say what it starts. Who uses no GPU is not disturbed."""
     torch = Torch.of(python)
     assert torch is not None
     own = torch.cuda.partition(".")[0]
     other = {"12": "13", "13": "12"}[own]
+    program = "import torch; print(torch.ones(2).sum().item(), flush=True); torch.ones(1).cuda()"
     outcome = warpserve.run(
-        ["sh", "-c", f"{python} -c 'import torch'"],
+        ["sh", "-c", f"{python} -c '{program}'"],
         options=["--gpu", "h100-sxm:1"],
         env={"WARPSERVE_CUDA": other},
     )
+    assert outcome.stdout == "2.0\n"
     assert outcome.exit_code != 0
     assert f"set WARPSERVE_CUDA={own}" in outcome.stderr

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+import torch
+
 from warpserve.patches.speculation import Acceptance
 from warpserve.patches.step_log import StepLog
 from warpserve.patches.steps import StepStream
@@ -34,6 +36,7 @@ class VirtualSteps:
     def __init__(self, worker: Any) -> None:
         config = worker.vllm_config
         self._drafts = drafts_of(config)
+        self._is_asynchronous = config.scheduler_config.async_scheduling
         vocabulary_size = config.model_config.get_vocab_size()
         self._requests = Requests(vocabulary_size, worker.virtual_acceptance)
         self._logprobs = Logprobs(vocabulary_size)
@@ -116,8 +119,11 @@ class VirtualSteps:
         vectors = [pooling.of(self._requests[name]) for name in request_ids]
         return self._there_at_the_end(request_ids, pooler_output=vectors)
 
-    def _there_at_the_end(self, request_ids: list[str], **results: Any) -> VirtualOutput:
-        """``results``: fields of ModelRunnerOutput, in the order of the requests."""
+    def _there_at_the_end(self, request_ids: list[str], **results: Any) -> Any:
+        """``results``: fields of ModelRunnerOutput, in the order of the requests.
+
+        Without asynchronous scheduling a model runner waits for the step itself.
+        """
         from vllm.v1.outputs import ModelRunnerOutput
 
         output = ModelRunnerOutput(
@@ -126,13 +132,20 @@ class VirtualSteps:
             kv_connector_output=self._transfers.take_output(),
             **results,
         )
-        return VirtualOutput(output, self._stream)
+        there_later = VirtualOutput(output, self._stream)
+        return there_later if self._is_asynchronous else there_later.get_output()
 
 
 def drafts_of(config: Any) -> int:
     """Tokens that a drafter proposes at a time. ``config``: a VllmConfig."""
     speculative = config.speculative_config
     return 0 if speculative is None else int(speculative.num_speculative_tokens)
+
+
+def _drafter_of(runner: Any) -> torch.nn.Module | None:
+    """Of vLLM's first model runner."""
+    model = getattr(getattr(runner, "drafter", None), "model", None)
+    return model if isinstance(model, torch.nn.Module) else None
 
 
 def patch_worker(module: ModuleType) -> None:
@@ -152,6 +165,8 @@ def patch_worker(module: ModuleType) -> None:
         self.virtual_acceptance = Acceptance.of_session(drafts_of(self.vllm_config))
         loaded = load_model(self, *arguments, **options)
         leave_uncompiled(self.model_runner.get_model())
+        if (drafter := _drafter_of(self.model_runner)) is not None:
+            leave_uncompiled(drafter)
         take_memory_of_kernels(self.model_runner, self.vllm_config)
         return loaded
 

@@ -21,8 +21,10 @@ def torch() -> None:
     from warpserve.patches import sglang, vllm
     from warpserve.patches.imported import after_import
     from warpserve.patches.shared_memory import note_shared_memory
-    from warpserve_autoload import torch_ops, virtual_kernels
+    from warpserve_autoload import other_cuda, torch_ops, virtual_kernels
 
+    if other_cuda.refuse():
+        return
     torch_ops.load()
     virtual_kernels.load()
     if "WARPSERVE_SESSION" in os.environ:

@@ -13,8 +13,6 @@ from pathlib import Path
 
 _CACHE_VARIABLE = "WARPSERVE_CACHE_FOLDER"
 """Where the library is kept: set by the launcher."""
-_CUDA_VARIABLE = "WARPSERVE_CUDA"
-"""The CUDA major that the GPUs stand in for: likewise."""
 _REPORT_VARIABLE = "WARPSERVE_TORCH_OPS_REPORT"
 """``all``: name every operator at the end of the process, instead of the first few."""
 _NAMED = 5
@@ -38,31 +36,17 @@ def load() -> None:
     """Replaces torch's CUDA kernels by ones that compute on control memory.
 
     Does nothing without a virtual GPU, or where torch is not for CUDA. Raises InstallationError
-    where the library can't be built, RuntimeError where torch is for another CUDA than the GPU.
+    where the library can't be built.
     """
     import torch
 
     if not _has_virtual_gpu() or torch.version.cuda is None or _Library.instance is not None:
         return
-    require_cuda(torch.version.cuda)
     from warpserve.cuda_shim.torch_ops import build
 
     described = build.Torch(Path(torch.__file__).parent, torch.__version__, torch.version.cuda)
     _Library.instance = _Library(build.library(described, Path(os.environ[_CACHE_VARIABLE])))
     atexit.register(_report)
-
-
-def require_cuda(version: str) -> None:
-    """``version``: of torch's CUDA, such as 12.8. Raises RuntimeError where the session's GPUs are
-    for another one, whose functions torch would not find.
-    """
-    needed, chosen = version.partition(".")[0], os.environ.get(_CUDA_VARIABLE, "")
-    if chosen and needed != chosen:
-        raise RuntimeError(
-            f"warpserve: this torch was built for CUDA {version}, and the session's virtual GPUs "
-            f"stand in for CUDA {chosen}, because its command does not say what it will start: set "
-            f"{_CUDA_VARIABLE}={needed} for `warpserve run`"
-        )
 
 
 def unknown() -> list[Unknown]:
