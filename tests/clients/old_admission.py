@@ -6,12 +6,12 @@ only, a request that the cache could serve waits for ever (vllm-project/vllm iss
 
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 
-CAP = "max_admission_blocks_per_request"  # with an underscore before vLLM 0.33
+CAP = "max_admission_blocks_per_request"  # with an underscore in 0.24, not there in 0.19
 
 
 class OldAdmission(AsyncScheduler):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         for manager in self.kv_cache_manager.coordinator.single_type_managers:
-            (name,) = (each for each in vars(manager) if each.endswith(CAP))
-            setattr(manager, name, None)
+            for name in [each for each in vars(manager) if each.endswith(CAP)]:
+                setattr(manager, name, None)

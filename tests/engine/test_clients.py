@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.sessions import MODEL, Served, serve
+from tests.engine.sessions import MODEL, TEXT_WAIT_S, Served, serve
 from tests.environments import client_python
 from tests.harness import CLIENTS, free_port
 
@@ -24,6 +24,8 @@ OUTPUT_TOKENS = 12
 """Not one of their times is a multiple of 0.1 s: guidellm waits that long for its processes' next
 word, and loses what comes at the very instant at which it gives up."""
 OPENAI_TOKENS = 12
+FIRST_MS = TEXT_WAIT_S * 1e3 + STEP_MS
+LAST_MS = FIRST_MS + STEP_MS * (OUTPUT_TOKENS - 1)
 SECONDS_SINCE_1970_MS = 1e-3
 """guidellm subtracts seconds since 1970: in a double these are a multiple of 0.24 microseconds."""
 COMPLETIONS = "/v1/completions"
@@ -97,20 +99,20 @@ def aiperf_requests(served: Served, name: str) -> list[dict[str, Any]]:
 def test_aiperf_streamed(served: Served) -> None:
     for request in aiperf_requests(served, "aiperf"):
         metrics = {name: metric["value"] for name, metric in request["metrics"].items()}
-        assert metrics["time_to_first_token"] == STEP_MS
+        assert metrics["time_to_first_token"] == FIRST_MS
         assert metrics["inter_token_latency"] == STEP_MS
-        assert metrics["request_latency"] == STEP_MS * OUTPUT_TOKENS
-    for name in ("Time to First Token", "Inter Token Latency"):
+        assert metrics["request_latency"] == LAST_MS
+    for name, told_ms in (("Time to First Token", FIRST_MS), ("Inter Token Latency", STEP_MS)):
         *values, deviation = table_row(served.log("aiperf"), name)
-        assert (set(values), deviation) == ({"20.00"}, "0.00")
+        assert (set(values), deviation) == ({f"{told_ms:.2f}"}, "0.00")
 
 
 def test_aiperf_whole(served: Served) -> None:
     for request in aiperf_requests(served, "aiperf_whole"):
         assert "time_to_first_token" not in request["metrics"]
-        assert request["metrics"]["request_latency"]["value"] == STEP_MS * OUTPUT_TOKENS
+        assert request["metrics"]["request_latency"]["value"] == LAST_MS
     *values, deviation = table_row(served.log("aiperf_whole"), "Request Latency")
-    assert (set(values), deviation) == ({"240.00"}, "0.00")
+    assert (set(values), deviation) == ({f"{LAST_MS:.2f}"}, "0.00")
 
 
 @pytest.mark.parametrize("name", ["aiperf", "aiperf_whole"])
@@ -134,32 +136,33 @@ def guidellm_requests(served: Served, name: str) -> list[dict[str, Any]]:
 
 def test_guidellm_streamed(served: Served) -> None:
     for request in guidellm_requests(served, "guidellm"):
-        for name in (
-            "time_to_first_token_ms",
-            "inter_token_latency_ms",
-            "time_per_output_token_ms",
+        for name, told_ms in (
+            ("time_to_first_token_ms", FIRST_MS),
+            ("inter_token_latency_ms", STEP_MS),
+            ("time_per_output_token_ms", LAST_MS / OUTPUT_TOKENS),
         ):
-            assert request[name] == pytest.approx(STEP_MS, abs=SECONDS_SINCE_1970_MS), name
+            assert request[name] == pytest.approx(told_ms, abs=SECONDS_SINCE_1970_MS), name
     _, _, table = served.log("guidellm").partition("Request Latency Statistics")
     row = next(line for line in table.splitlines() if "constant@2.00" in line)
-    assert [cell.strip(" *") for cell in row.split("|")[2:-1]] == [
-        "0.2 ± 0.0", "0.2", "0.2",  # request latency, s: mean, median, 95 %
-        *2 * ["20.0 ± 0.0", "20.0", "20.0"],  # to the first token, and to the first of the answer
-        *2 * ["20.0", "20.0", "20.0"],  # between tokens, and of a token
+    cells = [re.sub(r" ± 0\.0\d*$", "", cell.strip(" *")) for cell in row.split("|")[2:-1]]
+    assert cells == [
+        *3 * ["0.2"],  # request latency, s: mean, median, 95 %
+        *6 * [f"{FIRST_MS:.1f}"],  # to the first token, and to the first of the answer
+        *3 * ["20.0"],  # between tokens
+        *3 * [f"{LAST_MS / OUTPUT_TOKENS:.1f}"],  # of a token
     ]  # fmt: skip
 
 
 def test_guidellm_whole(served: Served) -> None:
     for request in guidellm_requests(served, "guidellm_whole"):
         latency_ms = request["request_latency"] * 1_000
-        expected_ms = STEP_MS * OUTPUT_TOKENS
-        assert latency_ms == pytest.approx(expected_ms, abs=SECONDS_SINCE_1970_MS)
+        assert latency_ms == pytest.approx(LAST_MS, abs=SECONDS_SINCE_1970_MS)
         assert request["time_to_first_token_ms"] is None
 
 
 def test_a_script_with_the_openai_package(served: Served) -> None:
     streamed, whole = map(json.loads, served.log("openai").splitlines())
     step_s = STEP_MS / 1_000
-    ends_s = [step_s * (index + 1) for index in range(OPENAI_TOKENS)]
+    ends_s = [TEXT_WAIT_S + step_s * (index + 1) for index in range(OPENAI_TOKENS)]
     assert streamed == {"stream": True, "stamps_s": pytest.approx(ends_s, abs=1e-9)}
     assert whole == {"stream": False, "stamps_s": pytest.approx(ends_s[-1:], abs=1e-9)}

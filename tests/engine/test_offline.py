@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from tests.engine.sessions import LIMIT_S, MODEL, on_gpu, read_steps, vllm_bin
+from tests.engine.sessions import ENGINE, LIMIT_S, MODEL, on_gpu, read_steps, vllm_bin
 from tests.harness import CLIENTS, Outcome, Warpserve
 
 STEP_NS = 10_000_000
-IDLE_CORE_NS = 1_000_000
+IDLE_CORE_NS = 0 if ENGINE.version == "0.19.0" else 1_000_000
 
 
 def offline(warpserve: Warpserve, step_log: Path, program: str, *arguments: str) -> Outcome:

@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.engine.sessions import ENGINE, LIMIT_S, MODEL, on_gpu, read_steps, sessions, vllm_bin
+from tests.engine.sessions import (
+    ENGINE,
+    LIMIT_S,
+    MODEL,
+    TEXT_WAIT_S,
+    on_gpu,
+    read_steps,
+    sessions,
+    vllm_bin,
+)
 from tests.engine.sglang_served import SGLANG, sglang_python
 from tests.harness import CLIENTS, free_port
 from warpserve.bench.kv_cache import kv_tokens_of_file
@@ -123,5 +132,5 @@ def test_calibrating_to_a_recording_finds_what_was_said(folder: Path) -> None:
     scale, host_ns, request_host_ns, _ = parse(said["spec"]).options
     assert scale == pytest.approx(1.2, rel=0.01)
     assert host_ns == pytest.approx(1_000_000, rel=0.1)
-    assert request_host_ns == pytest.approx(7_000_000, rel=0.01)
+    assert request_host_ns == pytest.approx(7_000_000 + TEXT_WAIT_S * 1e9, rel=0.01)
     assert said["held_out_worst"] < 0.02
