@@ -71,8 +71,7 @@ class Proxy:
         )
         if prefilled.status != 200:
             return await _copied(request, prefilled)
-        said = (await prefilled.json())["kv_transfer_params"]
-        body["kv_transfer_params"] = said
+        body["kv_transfer_params"] = (await prefilled.json()).get("kv_transfer_params")
         decoded = await self._session.post(self._decode + request.path, json=body, headers=named)
         return await _copied(request, decoded)
 
