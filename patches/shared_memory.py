@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from warpserve.patches.session import session_folder
 from warpserve.patches.versions import require_attributes
 from warpserve.timekeeper.shared_memory import note
 
@@ -22,10 +21,6 @@ def note_shared_memory(module: ModuleType) -> None:
     ) -> None:
         make(self, name, create, *more, **options)
         if create:
-            note(_session(), self.name.lstrip("/"))
+            note(session_folder(), self.name.lstrip("/"))
 
     memory_class.__init__ = make_noted
-
-
-def _session() -> Path:
-    return Path(os.environ["WARPSERVE_SESSION"])

@@ -7,15 +7,12 @@ through with it: so nothing that it tells by other roads comes first.
 from __future__ import annotations
 
 import ctypes
-import os
 import threading
 from collections import defaultdict
 from collections.abc import Callable
 from multiprocessing.connection import Client, Listener
-from pathlib import Path
 
-_SESSION = "WARPSERVE_SESSION"
-"""The session's folder, which nobody else may enter."""
+from warpserve.patches.session import session_folder
 
 _LISTENERS: list[Callable[[], None]] = []
 
@@ -64,7 +61,7 @@ class Mailbox:
 
 
 def _address(name: str) -> str:
-    return str(Path(os.environ[_SESSION]) / f"nixl-{name}")
+    return str(session_folder() / f"nixl-{name}")
 
 
 def _deliver(name: str, message: tuple[str | int, bytes]) -> None:

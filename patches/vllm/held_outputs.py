@@ -156,12 +156,12 @@ class _Kept:
     def __init__(self) -> None:
         self._messages = 0
         self._latest: Any = None
-        self._is_latest_kept = False
+        """A message that all that is kept can go with; None: nothing is kept."""
         self._outputs: dict[str, list[Any]] = {}
         self._stats: list[Any] = []
 
     def __bool__(self) -> bool:
-        return bool(self._outputs or self._stats or self._is_latest_kept)
+        return self._latest is not None
 
     @property
     def part(self) -> int | None:
@@ -172,7 +172,7 @@ class _Kept:
     def add(self, message: Any) -> None:
         """``message``: EngineCoreOutputs."""
         self._messages += 1
-        self._latest, self._is_latest_kept = message, True
+        self._latest = message
         for output in message.outputs:
             self._outputs.setdefault(output.request_id, []).append(output)
         if message.scheduler_stats is not None:
@@ -192,7 +192,7 @@ class _Kept:
         message.outputs = [_one_output(outputs) for outputs in taken.values()]
         message.scheduler_stats = _one_of_stats(self._stats)
         self._stats.clear()
-        self._latest, self._is_latest_kept = _of_same_step(message), False
+        self._latest = _of_same_step(message) if self._outputs else None
         return message
 
 

@@ -134,11 +134,10 @@ class Requests:
         answered = position - request.prompt_tokens
         if answered < len(request.given_output):
             return request.given_output[answered]
-        if not request.allowed:
-            return self._tokens.at(request.seed, position)
-        is_first = answered < request.least_tokens
-        if allowed := request.allowed_first if is_first else request.allowed:
-            return self._tokens.one_of(allowed, request.seed, position)
+        if request.allowed:
+            is_first = answered < request.least_tokens
+            if allowed := request.allowed_first if is_first else request.allowed:
+                return self._tokens.one_of(allowed, request.seed, position)
         return self._tokens.at(request.seed, position)
 
 
