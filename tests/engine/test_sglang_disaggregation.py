@@ -10,51 +10,43 @@ from typing import Any
 
 import pytest
 
+from tests.engine.apart import (
+    CROWD,
+    PROMPT,
+    REQUESTS,
+    STEP_MS,
+    TOKENS,
+    parts,
+    results_since,
+    serve_apart,
+    transfer_ms,
+)
 from tests.engine.features import feature
 from tests.engine.router import router_python
-from tests.engine.served import Answered, Request, prompt, serve_command
+from tests.engine.served import Answered, Request
 from tests.engine.sessions import sessions
 from tests.engine.sglang_served import sglang_python
 from tests.harness import Warpserve
-from warpserve.patches.network import BANDWIDTH
 
 QWEN = "Qwen/Qwen3-8B"
 LAYERS = 36
 TOKEN_BYTES = 2 * LAYERS * 8 * 128 * 2
-PROMPT = 2_000
-GB_PER_S = 50
-STEP_MS = 20.0
-TOKENS = 5
-REQUESTS = 3
-"""One after the other; then a crowd."""
-CROWD, CROWD_PROMPT = 6, 500
+CROWD_PROMPT = 500
 _EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "prefill_decode.py"
 
 
 @pytest.fixture(scope="module")
 def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answered]:
     with sessions() as warpserve:
-        yield serve_apart(warpserve, tmp_path_factory.mktemp("apart"))
+        yield served_by_sglang(warpserve, tmp_path_factory.mktemp("apart"))
 
 
-def serve_apart(warpserve: Warpserve, folder: Path, backend: str = "mooncake") -> Answered:
+def served_by_sglang(warpserve: Warpserve, folder: Path, backend: str = "mooncake") -> Answered:
     command: list[str | Path] = [
         sglang_python(), _EXAMPLE, "--router", router_python(), "--transfer-backend", backend,
         "--model-path", QWEN, "--skip-server-warmup",
     ]  # fmt: skip
-    one_by_one = [[asked(prompt(number, PROMPT))] for number in range(REQUESTS)]
-    crowd = [
-        asked(prompt(100 + number, CROWD_PROMPT)) | {"delay_s": number // 2 * 0.03}
-        for number in range(CROWD)
-    ]
-    return serve_command(
-        warpserve,
-        folder,
-        command,
-        bursts=[*one_by_one, crowd],
-        options=["--gpu=h100-sxm:2", "--predictor=constant:20ms"],
-        env={BANDWIDTH: str(GB_PER_S)},
-    )
+    return serve_apart(warpserve, folder, command, asked, crowd_prompt=CROWD_PROMPT)
 
 
 @feature(
@@ -76,22 +68,19 @@ def test_by_nixl(warpserve: Warpserve, tmp_path: Path) -> None:
     """Likewise, by SGLang's manager for NIXL: what is no KV, some kB of the host's memory for each
     request, is copied over the same network.
     """
-    _, bytes_ = verified(serve_apart(warpserve, tmp_path, "nixl"))
+    _, bytes_ = verified(served_by_sglang(warpserve, tmp_path, "nixl"))
     kv_bytes = (REQUESTS * PROMPT + CROWD * CROWD_PROMPT) * TOKEN_BYTES
     assert kv_bytes < bytes_ < kv_bytes + (REQUESTS + CROWD) * 100_000
 
 
 def verified(apart: Answered) -> tuple[int, int]:
     """How many blocks and bytes were sent, if times and steps are right."""
-    transfer_ms = PROMPT * TOKEN_BYTES / GB_PER_S / 1e9 * 1e3
     for (answer,) in apart.answers[1:REQUESTS]:  # the first one waits for the introduction
         first_ms, second_ms = answer["times_ms"][:2]
         # Page indices, some kB, take microseconds from one GPU's memory and to the other's.
-        assert first_ms == pytest.approx(2 * STEP_MS + transfer_ms, abs=0.005)
+        assert first_ms == pytest.approx(2 * STEP_MS + transfer_ms(TOKEN_BYTES), abs=0.005)
         assert second_ms - first_ms == pytest.approx(STEP_MS, abs=0.001)
-    decode, prefill = apart.steps
-    assert all(row[2] for step in prefill for row in step["requests"])
-    assert not any(row[2] for step in decode for row in step["requests"])
+    parts(apart)
     sent = re.findall(r"(\d+) blocks, (\d+) bytes", apart.log)
     blocks, bytes_ = (sum(int(found[place]) for found in sent) for place in (0, 1))
     return blocks, bytes_
@@ -105,27 +94,17 @@ def test_the_same_with_all_cores_busy(
     busy_cores: Callable[[], AbstractContextManager[None]],
 ) -> None:
     with busy_cores():
-        again = serve_apart(warpserve, tmp_path)
+        again = served_by_sglang(warpserve, tmp_path)
     assert results(apart) == results(again)
 
 
 def results(served: Answered) -> dict[str, Any]:
-    """From the second request on: the first one waits until the servers know each other, which they
-    look for with timers. Steps by their time since then; before come some that the router has asked
-    for, to see whether the servers are well.
+    """Servers look for each other with timers; and before the requests come some that the router
+    has asked for, to see whether the servers are well.
     """
-    decode, prefill = served.steps
+    _, prefill = parts(served)
     alone = [step for step in prefill if step["requests"] == [[PROMPT, 0, True]]]
-    start_ns = alone[1]["start_ns"]
-    steps = [
-        [
-            (step["start_ns"] - start_ns, step["end_ns"] - start_ns, step["requests"])
-            for step in part
-            if step["start_ns"] >= start_ns
-        ]
-        for part in (decode, prefill)
-    ]
-    return {"answers": served.answers[1:], "steps": steps}
+    return results_since(served, alone[1]["start_ns"])
 
 
 def asked(tokens: list[int]) -> Request:
