@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.benchmarks.predictors.profiles import profile_spec
+from warpserve.bench.models import model_named
+from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.from_catalogue import hardware_of
 
 _RUNS = Path(__file__).parents[2] / "data" / "llmservingsim" / "bench"
 
@@ -31,6 +34,11 @@ class Case(NamedTuple):
         if self.predictor != PROFILES:
             return ":".join(filter(None, (self.predictor, options)))
         return ",".join(filter(None, (profile_spec(self.real.name), options)))
+
+
+def deployment_of(case: Case) -> Deployment:
+    config = model_named("llama-3.1-8b").config()
+    return Deployment(config, hardware_of(case.gpu), "vllm", "0.19.0")
 
 
 CASES = (

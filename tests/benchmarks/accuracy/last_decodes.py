@@ -14,17 +14,13 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from tests.benchmarks.accuracy.cases import CASES
+from tests.benchmarks.accuracy.cases import CASES, deployment_of
 from tests.benchmarks.predictors.real_runs import token_instants_s
 from warpserve.bench.calibration.observations import decodes
-from warpserve.bench.models import model_named
 from warpserve.bench.real.read import read_run
-from warpserve.predictors.deployment import Deployment
-from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.predictor import Predictor
 from warpserve.predictors.spec import predictor_of
 
-_MODEL = "llama-3.1-8b"
 _NEAR = (0.92, 1.13)
 """Measured over predicted: what one step more or less puts outside."""
 _UP_TO = (8, 16, 32, 64, 128)
@@ -79,8 +75,7 @@ def markdown() -> Iterator[str]:
     yield f"| GPU, predictor | {' | '.join(f'{low + 1} to {high}' for low, high in bounds)} |"
     yield f"|---|{'---|' * len(bounds)}"
     for case in CASES:
-        config, hardware = model_named(_MODEL).config(), hardware_of(case.gpu)
-        predictor = predictor_of(case.spec(""), Deployment(config, hardware, "vllm", "0.19.0"))
+        predictor = predictor_of(case.spec(""), deployment_of(case))
         steps = list(last_steps(*endings(case.real), predictor))
         cells = " | ".join(_cell(steps, low, high) for low, high in bounds)
         yield f"| {case.name} | {cells} |"

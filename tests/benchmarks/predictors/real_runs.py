@@ -39,7 +39,7 @@ def decode_steps(folder: Path) -> Iterator[tuple[Batch, float]]:
         is_steady = before.running == now.running
         if not (is_pure and is_steady and now.running and now.output_tokens_per_s):
             continue
-        found = [_context_at(request, now.time_s - 0.5) for request in run.requests]
+        found = [context_at(request, now.time_s - 0.5) for request in run.requests]
         contexts = [context for context in found if context is not None]
         # The samples' clock is the requests' but for some ms: skip where that shows.
         if not _LEAST_AGREEMENT <= len(contexts) / now.running <= 1 / _LEAST_AGREEMENT:
@@ -58,7 +58,7 @@ def token_instants_s(request: Request) -> tuple[float, float]:
     return queued_s + ttft_s, queued_s + latency_s
 
 
-def _context_at(request: Request, time_s: float) -> int | None:
+def context_at(request: Request, time_s: float) -> int | None:
     """None before its first token and after its last."""
     first_s, last_s = token_instants_s(request)
     if not first_s < time_s < last_s:
