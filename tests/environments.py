@@ -19,8 +19,15 @@ from warpserve.patches.engines import EngineRequirement, EngineStore
 _CUPY = ("cupy-cuda13x==14.2.0", "nvidia-cuda-nvrtc==13.5.37", "nvidia-cuda-runtime==13.5.37")
 """With the headers that it includes in its kernels, and the library that would compile them."""
 _CLIENTS = ("guidellm==0.8.1", "aiperf==0.13.0")
-OLDER_VLLMS = ("0.10.2", "0.11.0", "0.15.1")
-"""Which the patches do not know, for the sizes of their KV caches."""
+OLDER_VLLMS = {
+    "0.8.5.post1": "transformers<4.52",
+    "0.10.2": "transformers<4.58",
+    "0.11.0": "transformers<4.58",
+    "0.15.1": "transformers<4.58",
+}
+"""Which the patches do not know, for the sizes of their KV caches; and the newest that they work
+with.
+"""
 _PACKAGES = "lib/python3*/site-packages"
 
 
@@ -42,7 +49,7 @@ def cupy_python() -> Path:
 
 def older_vllm_python(version: str) -> Path:
     """6 GB, of which the CUDA libraries are never opened. ``version``: one of OLDER_VLLMS."""
-    packages = (f"vllm=={version}", "transformers<4.58")  # the newest that all of them work with
+    packages = (f"vllm=={version}", OLDER_VLLMS[version])
     return _environment(f"vllm-{version}", sys.executable, packages)
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
 import os
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import tomllib
@@ -27,7 +28,9 @@ from tests.harness import CLIENTS
 from warpserve.bench.config import EngineConfig
 from warpserve.bench.engine import EngineLaunch
 from warpserve.bench.kv_cache import kv_tokens
+from warpserve.bench.models import model_named
 from warpserve.bench.run_folder import RunError
+from warpserve.predictors.model_shape import model_shape
 
 DATA = Path(__file__).parents[1] / "data" / "kv_cache_logs"
 KEPT = RESULTS / "kv-capacity.csv"
@@ -138,8 +141,7 @@ def write_kept(kept: dict[int, Outcome]) -> None:
 
 def measured(row: Row, gpu: str, logged: dict[str, str]) -> Outcome:
     """Starts the engine as the row says."""
-    own = DATA / "models" / row.model
-    model = str(own) if own.is_dir() else row.model
+    model = str(own_model(row) or row.model)
     version = row.vllm or str(engine_of(logged))
     flags = (*flags_of(logged), *row.flags)
     os.environ[GRAPHS_COUNT] = str(int(version_of(logged) >= GRAPHS_COUNTED_SINCE))
@@ -155,6 +157,19 @@ def measured(row: Row, gpu: str, logged: dict[str, str]) -> Outcome:
             return Outcome(line=row.line, engine=version, tokens=None, failure=failure)
         tokens = kv_tokens(log.read_text(errors="replace"))
     return Outcome(line=row.line, engine=version, tokens=tokens, failure="")
+
+
+def own_model(row: Row) -> Path | None:
+    """The folder of a model that is not shipped."""
+    folder = DATA / "models" / row.model
+    return folder if folder.is_dir() else None
+
+
+def is_dense(row: Row) -> bool:
+    folder = own_model(row)
+    if folder is None:
+        return model_shape(model_named(row.model).config()).experts is None
+    return model_shape(json.loads((folder / "config.json").read_text())).experts is None
 
 
 def flags_of(logged: dict[str, str]) -> list[str]:
@@ -247,12 +262,17 @@ def markdown_row(row: Row, logged: dict[str, str], outcome: Outcome | None) -> s
     return f"| {' | '.join(cells)} |"
 
 
+def statistics_of(errors: Collection[float]) -> str:
+    return f"{len(errors)} | {statistics.median(errors):.2%} | {max(errors):.2%}"
+
+
 def page(rows: list[Row], logs: dict[int, dict[str, str]], kept: dict[int, Outcome]) -> str:
-    errors = [
-        abs(error)
+    errors = {
+        row: abs(error)
         for row in rows
         if (error := error_of(kept.get(row.line), logs[row.line])) is not None
-    ]
+    }
+    dense = [error for row, error in errors.items() if is_dense(row)]
     return f"""\
 # KV caches beside those of real servers
 
@@ -265,8 +285,12 @@ Those that the patches do not know come up unpatched, as far as this line
 (tests/benchmarks/older_vllm.py).
 
 {COUNTED}
-{len(errors)} of {len(rows)} rows: median error {statistics.median(errors):.2%}, with a bar of
-{MEDIAN_BAR:.0%}; worst {max(errors):.2%}, with a bar of {WORST_BAR:.0%}.
+Bars are a median of {MEDIAN_BAR:.0%} and a worst of {WORST_BAR:.0%}, and are set for dense models.
+
+| rows | of {len(rows)} | median error | worst |
+|---|---|---|---|
+| dense models | {statistics_of(dense)} |
+| all | {statistics_of(errors.values())} |
 
 | model, log | GPU | virtual | vLLM | vLLM here | logged | here | error | in memory | what differs |
 |---|---|---|---|---|---|---|---|---|---|
