@@ -69,8 +69,8 @@ _CAUSES = """\
 - Beside that, what lacks in aiconfigurator's tables is a time that each step takes, 0.4 to 1.0 ms,
   and not a share of it: so `host` makes up for it better than a scale.
 - The first request took longer than its steps: 56 ms on the RTX PRO 6000, 0.37 s on the RTX 4090.
-  vLLM 0.19.0 compiles a kernel then, where no cache has it. No replay has that; later steps show no
-  such loss.
+  It may be a kernel that vLLM 0.19.0 compiles then, where no cache has it. No replay has that, and
+  later steps show no such loss.
 """
 
 _SCOPE = """\
