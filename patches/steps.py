@@ -47,8 +47,8 @@ class StepStream:
         request_ids: list[str],
         prediction: Prediction,
         begun_ns: int | None = None,
-    ) -> None:
-        """Returns at once: the step begins and ends on the current stream.
+    ) -> torch.cuda.Event:
+        """Returns at once the event at its end: the step begins and ends on the current stream.
 
         ``begun_ns``: when it has begun, if what is on the stream by now is a part of it.
         """
@@ -58,10 +58,11 @@ class StepStream:
         if begun_ns is not None and (begin_ns := instant_of(begin.cuda_event)) is not None:
             duration_ns = max(0, begun_ns + duration_ns - begin_ns)
         enqueue(stream.cuda_stream, duration_ns)
-        step = _Step(batch, request_ids, prediction, begin, _recorded(stream), begun_ns)
+        end = _recorded(stream)
         with self._lock:
-            self._unlogged.append(step)
+            self._unlogged.append(_Step(batch, request_ids, prediction, begin, end, begun_ns))
         self.log_known()
+        return end
 
     def wait(self, duration_ns: int) -> None:
         """Nothing happens on the stream for as long."""

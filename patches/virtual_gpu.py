@@ -12,6 +12,7 @@ _NOT_READY = 600  # cudaErrorNotReady
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "ws_gpu_enqueue": (ctypes.c_void_p, ctypes.c_int64),
     "ws_gpu_event_instant": (ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64)),
+    "ws_gpu_is_control": (ctypes.c_void_p, ctypes.c_uint64),
     "cudaMalloc": (ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t),
     "cudaFree": (ctypes.c_void_p,),
 }
@@ -44,6 +45,11 @@ def instant_of(event: int) -> int | None:
     if error != 0:
         raise RuntimeError(f"ws_gpu_event_instant: CUDA error {error}")
     return instant_ns.value + _monotonic_base_ns()
+
+
+def is_control(address: int, size_bytes: int) -> bool:
+    """Whether the CPU can read and write all of it: control memory, or the host's own."""
+    return bool(_library_function("ws_gpu_is_control")(address, size_bytes))
 
 
 def take_memory(size_bytes: int) -> int:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from warpserve.patches.virtual_gpu import is_control
+
 
 def on_host(tensor: torch.Tensor) -> list[int]:
     """Numbers of a one-dimensional tensor of the GPU's, without waiting for it."""
@@ -28,9 +30,7 @@ def on_device(tensor: torch.Tensor, device: Any) -> torch.Tensor:
     bytes_ = tensor.numel() * tensor.element_size()
     if bytes_ == 0:
         return written
-    if not ctypes.CDLL(None).ws_gpu_is_control(
-        ctypes.c_void_p(written.data_ptr()), ctypes.c_uint64(bytes_)
-    ):
+    if not is_control(written.data_ptr(), bytes_):
         raise RuntimeError("warpserve: SGLang's scheduler allocates outside of control memory")
     ctypes.memmove(written.data_ptr(), tensor.contiguous().data_ptr(), bytes_)
     return written

@@ -154,9 +154,7 @@ class VirtualSteps:
         begun_ns = None if self._is_stage else self._begun_ns(together_ns)
         if loads:
             begun_ns = self._await_loads(loads, begun_ns, prediction.duration_ns)
-        self._stream.run(step, request_ids, prediction, begun_ns)
-        self._end = torch.cuda.Event(enable_timing=True)
-        self._end.record()
+        self._end = self._stream.run(step, request_ids, prediction, begun_ns)
 
     def _await_loads(
         self, loads: list[torch.cuda.Event], begun_ns: int | None, duration_ns: int
