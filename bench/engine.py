@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,7 +124,11 @@ class RunningEngine:
     def stop(self) -> None:
         """Asks it to end, and waits for a minute at most."""
         self.session.terminate(self.pid)
-        self.session.wait_exited(_STOP_LIMIT_S)
+        give_up_s = time.monotonic() + _STOP_LIMIT_S
+        while (left_s := give_up_s - time.monotonic()) > 0:
+            exited = self.session.wait_exited(left_s)
+            if exited is None or exited.pid == self.pid:
+                return
 
 
 def _reason(log: Path) -> str:

@@ -101,12 +101,13 @@ def _run(
 ) -> _Ran:
     held = {held_outputs.INTERVAL_NS: str(config.metrics_interval_ns)} if config.fast else {}
     with launch.started(folder.engine_log, folder.steps, held) as engine:
-        ends = _Ends(engine, engine.spawn(client_command, folder.client_log), folder)
-        engine.spawn(scraper_command(config, launch, folder), folder.path / "scraper.log")
+        client = engine.spawn(client_command, folder.client_log)
+        scraper = engine.spawn(scraper_command(config, launch, folder), folder.scraper_log)
+        ends = _Ends(engine, client, scraper, folder)
         serving = _watch(engine, ends, folder)
         killed = engine.killed()
         if ends.has_server:
-            if config.clock is Clock.EXACT:
+            if config.clock is Clock.EXACT and ends.failure is None:
                 wait_for_last_reading(folder)
             engine.stop()
         state = engine.session.end()
@@ -118,13 +119,14 @@ def _run(
 
 
 class _Ends:
-    """Who ends first, the server or its client."""
+    """Who ends first: the server, its client, or who reads its metrics."""
 
-    def __init__(self, engine: RunningEngine, client: int, folder: RunFolder) -> None:
+    def __init__(self, engine: RunningEngine, client: int, scraper: int, folder: RunFolder) -> None:
         self.client = client
         self.has_server = True
         self.failure: str | None = None
         self._engine = engine
+        self._scraper = scraper
         self._folder = folder
         self._give_up_s = math.inf
 
@@ -141,6 +143,9 @@ class _Ends:
                 return True
             self._give_up_s = time.monotonic() + _CLIENT_LIMIT_S
             return False
+        if exited is not None and exited.pid == self._scraper and self.failure is None:
+            log = self._folder.scraper_log
+            self.failure = f"who reads the engine's metrics ended in mid-run: see {log}"
         if exited is None or exited.pid != self.client:
             return time.monotonic() > self._give_up_s
         if exited.exit_code != 0 and self.failure is None:

@@ -16,6 +16,7 @@ from warpserve.bench.config import RunConfig
 from warpserve.bench.engine import EngineLaunch
 from warpserve.bench.results import RequestResult
 from warpserve.bench.run_folder import RunFolder
+from warpserve.json_lines import complete_lines
 from warpserve.patches.vllm import held_outputs
 
 _SCRAPER = Path(__file__).with_name("scrape.py")
@@ -52,8 +53,8 @@ def drop_later_readings(folder: RunFolder, requests: Sequence[RequestResult]) ->
         return
     last_end_ns = max(ends_s) * 1e9
     kept = []
-    for line in folder.metrics.read_text().splitlines(keepends=True):
-        kept.append(line)
+    for line in complete_lines(folder.metrics.read_text()):
+        kept.append(f"{line}\n")
         if json.loads(line)["time_ns"] > last_end_ns:
             break
     folder.metrics.write_text("".join(kept))

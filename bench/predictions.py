@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from warpserve.json_lines import complete_lines
 from warpserve.predictors.predictor import Provenance
 
 
@@ -66,9 +67,7 @@ class PredictedSteps(BaseModel):
 
 
 def _lines(file: Path) -> list[dict[str, Any]]:
-    """But for a last one that its process did not live to end."""
-    complete, _, _ = file.read_text().rpartition("\n")
-    return [json.loads(line) for line in complete.splitlines()]
+    return [json.loads(line) for line in complete_lines(file.read_text())]
 
 
 def _total_ns(steps: list[dict[str, Any]]) -> int:

@@ -21,11 +21,11 @@ class RunFolder:
     | ``requests.jsonl`` | a line a request, in the order of sending |
     | ``steps/`` | a line a step of the engine, a file a worker |
     | ``recording-*.json`` | of `warpserve record`: GPU, versions and configuration, by worker |
-    | ``summary.json`` | the figures, and the session's last state |
+    | ``summary.json`` | the figures, and what the run took of the host |
     | ``metrics.jsonl`` | the engine's Prometheus metrics, once a virtual second |
     | ``report.html`` | one page with tables and plots |
     | ``trace.json`` | steps and requests, for https://ui.perfetto.dev |
-    | ``engine.log``, ``client.log`` | what they printed |
+    | ``engine.log``, ``client.log``, ``scraper.log`` | what they printed |
     """
 
     def __init__(self, path: Path) -> None:
@@ -41,6 +41,7 @@ class RunFolder:
         self.summary = path / "summary.json"
         self.engine_log = path / "engine.log"
         self.client_log = path / "client.log"
+        self.scraper_log = path / "scraper.log"
         self.report = path / "report.html"
         self.trace = path / "trace.json"
 

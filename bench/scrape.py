@@ -9,6 +9,7 @@ the session.
 from __future__ import annotations
 
 import ctypes
+import http.client
 import json
 import re
 import sys
@@ -38,7 +39,7 @@ def _sample(url: str, file: TextIO, left_out: tuple[str, ...]) -> None:
     try:
         with urllib.request.urlopen(url) as answer:
             text = answer.read().decode()
-    except (urllib.error.URLError, ConnectionError):
+    except (urllib.error.URLError, http.client.HTTPException, ConnectionError):
         return
     sample = {"time_ns": time_ns, "metrics": _parsed(text, left_out)}
     file.write(json.dumps(sample, separators=(",", ":")) + "\n")

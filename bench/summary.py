@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from warpserve.bench.host_cost import ProcessCost
 from warpserve.bench.predictions import PredictedSteps
 from warpserve.bench.results import Outcome, RequestResult
+from warpserve.bench.run_folder import RunError
 from warpserve.bench.workload import Planned
 from warpserve.timekeeper.state import SessionState
 
@@ -116,6 +117,9 @@ def summarise(
     state: SessionState,
     serving: Serving,
 ) -> Summary:
+    """Raises RunError where the client does not tell of each request."""
+    if len(requests) != len(planned):
+        raise RunError(f"the client tells of {len(requests)} requests, and not of {len(planned)}")
     outcomes = Counter(request.outcome for request in requests)
     return Summary(
         sent=len(planned) - outcomes[Outcome.NOT_SENT],
@@ -126,7 +130,7 @@ def summarise(
         truncated=sum(
             request.outcome is Outcome.COMPLETED
             and request.output_tokens < entry.request.output_tokens
-            for entry, request in zip(planned, requests, strict=False)
+            for entry, request in zip(planned, requests, strict=True)
         ),
         reasons=dict(Counter(r.error.splitlines()[-1] for r in requests if r.error)),
         ttft=Spread.of([r.ttft_s for r in requests if r.ttft_s is not None]),

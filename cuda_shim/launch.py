@@ -46,7 +46,6 @@ _STATIC_MAJORS = ((b"\0cudaBindTexture\0", 11), (b"\0cudaGetDeviceProperties_v2\
 """Functions that the static runtime of a major is the last to have."""
 _KERNEL_CACHES = ("CUPY_CACHE_DIR", "DG_JIT_CACHE_DIR", "PYTORCH_KERNEL_CACHE_PATH")
 """Where CuPy, DeepGEMM and torch keep what they have compiled: ours is for no real GPU."""
-_TORCH_CUDA = re.compile(r"^cuda\b[^=]*=\s*'(\d+)\.", re.MULTILINE)
 AUTOLOAD = Path(warpserve.__file__).parent / "patches" / "autoload"
 """What PYTHONPATH names for torch to load our patches into its process."""
 AUTOLOAD_VARIABLE = "TORCH_DEVICE_BACKEND_AUTOLOAD"
@@ -169,9 +168,8 @@ def _python_major(interpreter: Path | None) -> int | None:
     if interpreter is None:
         return None
     for packages in sorted(interpreter.parent.parent.glob("lib/python3*/site-packages")):
-        version = packages / "torch" / "version.py"
-        if version.exists() and (found := _TORCH_CUDA.search(version.read_text())):
-            return _known(int(found[1]))
+        if torch := Torch.at(packages / "torch"):
+            return _known(int(torch.cuda.partition(".")[0]))
         for wheel, major in _WHEELS.items():
             if (packages / wheel).is_dir():
                 return major

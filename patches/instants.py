@@ -11,7 +11,6 @@ import queue
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import cache
-from pathlib import Path
 from typing import Any, TypeVar
 
 _EXACT = 1
@@ -32,11 +31,6 @@ def settle() -> None:
     At once where host time passes, and where the session is over.
     """
     _library().ws_settle()
-
-
-def session_folder() -> Path:
-    """Where files lie that go with the session."""
-    return Path(_library().ws_session_folder().decode())
 
 
 def is_exact() -> bool:
@@ -112,5 +106,4 @@ class SettledQueue(queue.Queue[Item]):
 def _library() -> Any:
     library = ctypes.CDLL(None)
     library.ws_now_ns.restype = ctypes.c_int64
-    library.ws_session_folder.restype = ctypes.c_char_p
     return library

@@ -2,5 +2,5 @@
 
 Knows no clocks and no engines. What `spec` imports runs inside the engines' processes too: Python
 3.10, the standard library only. What needs more is for warpserve's own Python, and says so:
-`aiconfigurator.tables`, `learned.fit`, `from_catalogue`, the commands.
+`aiconfigurator.tables`, `learned.fit`, `from_catalogue`, the command `fit`.
 """

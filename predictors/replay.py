@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from warpserve.json_lines import complete_lines
 from warpserve.predictors.batch import Batch, RequestStep, Sampling
 from warpserve.predictors.predictor import (
     Lookups,
@@ -163,12 +164,12 @@ def _files(path: str) -> list[Path]:
 
 
 def _steps(file: Path) -> Iterator[RecordedStep]:
-    with file.open(errors="replace") as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                yield _step(json.loads(line))
-            except (ValueError, TypeError, KeyError) as error:
-                raise PredictorError(f"{file}, line {number}: no step: {error!r}") from None
+    lines = complete_lines(file.read_text(errors="replace"))
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield _step(json.loads(line))
+        except (ValueError, TypeError, KeyError) as error:
+            raise PredictorError(f"{file}, line {number}: no step: {error!r}") from None
 
 
 def _step(fields: dict[str, Any]) -> RecordedStep:

@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -22,7 +22,7 @@ from warpserve.bench import clients
 from warpserve.bench.cli import split_arguments
 from warpserve.bench.config import ConfigError, EngineConfig, RunConfig
 from warpserve.bench.engine import RunningEngine
-from warpserve.bench.experiment import planned_of
+from warpserve.bench.experiment import _Ends, planned_of
 from warpserve.bench.host_cost import HostMeter, ProcessCost
 from warpserve.bench.kv_cache import kv_tokens_of_file
 from warpserve.bench.models import model_named
@@ -278,6 +278,35 @@ def test_every_request_is_accounted_for_by_what_became_of_it() -> None:
     assert summary.counts == (
         "2 of 6 requests completed, 2 failed, 2 rejected, 1 not sent, 1 truncated"
     )
+
+
+def test_a_client_that_does_not_tell_of_each_request_is_an_error() -> None:
+    planned = [Planned(Request(100, 3), 0.0)] * 3
+    state = SessionState.model_construct(host_ns=1, virtual_ns=1, advances=1, warnings={})
+    steps = PredictedSteps.read(Path("no steps"))
+    serving = Serving(wall_s=1, steps=4, processes=[])
+    with pytest.raises(RunError, match="tells of 1 requests, and not of 3"):
+        summarise(planned, [request(0)], steps, state, serving)
+
+
+class _Exits:
+    """Of a session whose members end in this order."""
+
+    def __init__(self, *exits: Exited) -> None:
+        self._exits = list(exits)
+
+    def wait(self, _limit_s: float) -> Exited | None:
+        return self._exits.pop(0)
+
+
+def test_who_reads_the_metrics_must_not_end_before_the_client(tmp_path: Path) -> None:
+    client, scraper = 7, 8
+    exits = _Exits(Exited(scraper, 1), Exited(client, 0))
+    ends = _Ends(cast(RunningEngine, exits), client, scraper, RunFolder(tmp_path))
+    assert not ends.wait()
+    assert ends.wait()
+    assert ends.failure is not None
+    assert "scraper.log" in ends.failure
 
 
 def test_tokens_are_counted_when_they_arrive() -> None:

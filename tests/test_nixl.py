@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import uuid
+from multiprocessing.connection import Client
 from pathlib import Path
 
 import numpy as np
@@ -129,6 +130,23 @@ def test_a_transfer_with_an_agent_that_is_gone_fails() -> None:
     assert finished(reader, read(reader, "nobody", [0], [0])) == ["ERR"]
     with pytest.raises(OSError, match="No such file"):
         reader.send_notif("nobody", b"lost")
+
+
+def test_a_sender_that_dies_in_the_middle_does_not_keep_others_from_being_heard() -> None:
+    owner, sender = agent(), agent()
+    with Client(mailbox._address(owner.name), "AF_UNIX"):
+        pass
+    sender.send_notif(owner.name, b"after it")
+    assert owner.get_new_notifs() == {sender.name: [b"after it"]}
+
+
+@pytest.mark.parametrize("said", ["fast", "0", "-1", "nan"])
+def test_a_bandwidth_that_is_none_is_an_error_at_once(
+    said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(BANDWIDTH, said)
+    with pytest.raises(ValueError, match=f"{BANDWIDTH}={said}"):
+        agent()
 
 
 def test_both_sides_name_equal_blocks() -> None:

@@ -48,7 +48,7 @@ from warpserve.predictors.predictor import (
     PredictorError,
     Provenance,
 )
-from warpserve.predictors.replay import Replay, replay
+from warpserve.predictors.replay import Replay, recorded_steps, replay
 from warpserve.predictors.spec import predictor_of, predictor_of_session, read_spec
 from warpserve.predictors.strict import Strict
 from warpserve.predictors.warned import Warned
@@ -1040,6 +1040,13 @@ def test_a_corrupted_log_is_named(log: Path, line: str) -> None:
         file.write(line + "\n")
     with pytest.raises(PredictorError, match=r"steps-1\.jsonl, line 5"):
         read_spec(f"replay:{log}")
+
+
+def test_a_log_whose_writer_was_killed_counts_but_for_its_last_line(log: Path) -> None:
+    file = log / "steps-1.jsonl"
+    whole = file.read_text()
+    file.write_text(whole + whole.splitlines()[0][:-5])
+    assert len(recorded_steps(str(file))) == len(whole.splitlines())
 
 
 def test_a_log_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,13 @@ def test_arguments_in_no_notation_are_said_to_be_unread(tmp_path: Path) -> None:
     assert run.deployment.kv_tokens == 431_234
     assert run.deployment.model is None
     assert list(run.warnings) == ["the arguments of the server are in no notation of Python's"]
+
+
+def test_arguments_without_names_are_said_to_be_unread(tmp_path: Path) -> None:
+    file = unpacked(REAL / "vllm-server.log.gz", tmp_path)
+    text = re.sub(r"(?<=non-default args: ){.*}", "{'a', 'b'}", file.read_text())
+    file.write_text(text)
+    assert "the arguments of the server are no names and values" in read_run(file).warnings
 
 
 def test_statistics_of_several_engines_are_added_up(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from warpserve.bench.calibration.cli import calibrate
 from warpserve.bench.cli import bench
 from warpserve.bench.compare.cli import compare_runs
 from warpserve.bench.models.cli import models
+from warpserve.bench.predict.cli import predict
 from warpserve.bench.real.cli import import_run
 from warpserve.bench.record import record
 from warpserve.bench.replay import replay
@@ -19,7 +20,6 @@ from warpserve.cuda_shim.api.coverage import cuda_coverage
 from warpserve.cuda_shim.catalogue.cli import gpus
 from warpserve.members import member_environment, prepare_members
 from warpserve.patches.engines.cli import engine
-from warpserve.predictors.cli import predict
 from warpserve.predictors.learned.cli import fit
 from warpserve.timekeeper.cli import doctor, run, status
 

@@ -16,14 +16,14 @@ from warpserve.bench.calibration.fitting import Errors, Line, Split
 from warpserve.bench.calibration.observations import FirstToken
 from warpserve.bench.calibration.sampling import Sampled, sampling_of
 from warpserve.bench.models import model_named
+from warpserve.bench.predict import options
+from warpserve.bench.predict.asked import asked_deployment
 from warpserve.bench.real.formats import recording
 from warpserve.bench.real.read import merged, read_run
 from warpserve.bench.real.schema import Run
 from warpserve.bench.run_folder import RunError
 from warpserve.console import console
 from warpserve.errors import WarpserveError
-from warpserve.predictors import options
-from warpserve.predictors.asked import asked_deployment
 from warpserve.predictors.batch import Sampling
 from warpserve.predictors.calibration import Calibration
 from warpserve.predictors.deployment import Deployment

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from warpserve.bench.real.files import ImportFailed, content_of
 from warpserve.bench.real.metrics import STATISTICS, values_of
 from warpserve.bench.real.schema import Request, Run
+from warpserve.json_lines import complete_lines
 
 _TOLERANCE = 0.005
 """Of a tool's own figure: more than rounding, less than another definition."""
@@ -41,8 +42,13 @@ def json_of(path: Path) -> Any:
 
 
 def json_lines_of(path: Path) -> Iterator[Any]:
-    """Raises ImportFailed with the line that is no JSON."""
-    for number, line in enumerate(content_of(path).splitlines(), start=1):
+    """But for a last one that breaks off: whoever wrote it was killed.
+
+    Raises ImportFailed with any other line that is no JSON.
+    """
+    for number, line in enumerate(
+        complete_lines(content_of(path).decode(errors="replace")), start=1
+    ):
         if line.strip():
             try:
                 yield json.loads(line)

@@ -8,6 +8,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from warpserve.bench.config import RunConfig
+from warpserve.bench.gauges import GAUGES
 from warpserve.bench.report import plots
 from warpserve.bench.report.timeline import (
     first_sent_s,
@@ -20,11 +21,6 @@ from warpserve.bench.run_folder import RunFolder
 from warpserve.bench.summary import Summary
 from warpserve.timekeeper.report import warnings_in_words
 
-_REQUESTS = {
-    "vllm": {"running": "vllm:num_requests_running", "waiting": "vllm:num_requests_waiting"},
-    "sglang": {"running": "sglang:num_running_reqs", "waiting": "sglang:num_queue_reqs"},
-}
-_KV_USAGE = {"vllm": "vllm:kv_cache_usage_perc", "sglang": "sglang:token_usage"}
 _CACHED = {
     "vllm": {
         "GPU": ("vllm:prefix_cache_hits_total", ""),
@@ -65,12 +61,13 @@ def plots_of(
     tokens = output_tokens_per_s(requests)
     drawn["Output tokens"] = plots.over_time({"": tokens}, "tokens a second")
     origin_s, samples = first_sent_s(requests), read_samples(folder.metrics)
-    metrics = _REQUESTS[engine].items()
+    gauges = GAUGES[engine]
+    metrics = (("running", gauges.running), ("waiting", gauges.waiting))
     curves = {name: sampled(samples, metric, origin_s) for name, metric in metrics}
     known = {name: curve for name, curve in curves.items() if curve is not None}
     if known:
         drawn["Requests in the engine"] = plots.over_time(known, "requests")
-    usage = sampled(samples, _KV_USAGE[engine], origin_s)
+    usage = sampled(samples, gauges.kv_usage, origin_s)
     if usage is not None:
         percent = usage._replace(values=usage.values * 100)
         drawn["KV cache in use"] = plots.over_time({"": percent}, "%")

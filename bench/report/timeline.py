@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpserve.bench.results import RequestResult
+from warpserve.json_lines import complete_lines
 
 Curve = NDArray[np.float64]
 
@@ -31,7 +32,7 @@ def read_samples(path: Path) -> list[dict[str, Any]]:
     """What the scraper wrote; nothing where it did not."""
     if not path.exists():
         return []
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return [json.loads(line) for line in complete_lines(path.read_text())]
 
 
 def sampled(

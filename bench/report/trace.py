@@ -13,6 +13,7 @@ from typing import Any
 from warpserve.bench.report.timeline import first_sent_s
 from warpserve.bench.results import RequestResult
 from warpserve.bench.run_folder import RunFolder
+from warpserve.json_lines import complete_lines
 
 _ENGINE, _REQUESTS = 1, 2  # what the format calls processes
 
@@ -33,7 +34,7 @@ def write_trace(folder: RunFolder, requests: Sequence[RequestResult]) -> None:
 
 
 def _of_worker(path: Path, worker: int, origin_ns: int) -> Iterator[Event]:
-    for line in path.read_text().splitlines():
+    for line in complete_lines(path.read_text()):
         step = json.loads(line)
         prefills = sum(is_prefill for _, _, is_prefill in step["requests"])
         decodes = len(step["requests"]) - prefills

@@ -15,6 +15,8 @@ class TransferEngine:
     """Of one rank. Methods return 0, Mooncake's success."""
 
     def __init__(self) -> None:
+        """Raises ValueError where the link's bandwidth is none."""
+        self._link = link_of_process()
         self._port = socket.socket()
         """Bound, so that no other engine of this host has its number; nobody ever connects."""
 
@@ -49,7 +51,7 @@ class TransferEngine:
     ) -> int:
         """Returns when the last block has arrived."""
         _LOG.info("%d blocks, %d bytes, to %s", len(bytes_), sum(bytes_), session)
-        link_of_process().send(sum(bytes_))
+        self._link.send(sum(bytes_))
         return 0
 
     def send_probe(self, _session: str) -> int:

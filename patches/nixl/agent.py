@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warpserve.patches.network import link_of_process
 from warpserve.patches.nixl.blocks import Blocks, PreparedBlocks
 from warpserve.patches.nixl.mailbox import Mailbox
 from warpserve.patches.nixl.transfer import CHANGES, HostCopy, Telemetry, Transfer
@@ -34,7 +35,9 @@ class Agent:
     """Of one rank. Its metadata are its name, by which others find it."""
 
     def __init__(self, agent_name: str, _config: AgentConfig | None = None) -> None:
+        """Raises ValueError where the link's bandwidth is none."""
         self.name = agent_name
+        self._link = link_of_process()
         self._mailbox = Mailbox(agent_name)
         self._remotes: set[str] = set()
         self._backends: list[str] = []
@@ -113,7 +116,7 @@ class Agent:
         return Transfer(remote_agent, sizes, notif_msg, copies)
 
     def transfer(self, transfer: Transfer, **_options: Any) -> str:
-        transfer.begin(self._mailbox)
+        transfer.begin(self._link, self._mailbox)
         return "PROC"
 
     def check_xfer_state(self, transfer: Transfer) -> str:

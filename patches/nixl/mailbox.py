@@ -6,6 +6,7 @@ through with it: so nothing that it tells by other roads comes first.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import threading
 from collections import defaultdict
@@ -48,16 +49,19 @@ class Mailbox:
 
     def _receive(self) -> None:
         while True:
-            with self._listener.accept() as connection:
-                place, data = connection.recv()
-                if isinstance(place, int):
-                    ctypes.memmove(place, data, len(data))
-                else:
-                    with self._lock:
-                        self._notifications[place].append(data)
-                    for listener in _LISTENERS:
-                        listener()
+            # A sender that ends in the middle takes its message with it.
+            with self._listener.accept() as connection, contextlib.suppress(EOFError, OSError):
+                self._put(*connection.recv())
                 connection.send(None)
+
+    def _put(self, place: str | int, data: bytes) -> None:
+        if isinstance(place, int):
+            ctypes.memmove(place, data, len(data))
+            return
+        with self._lock:
+            self._notifications[place].append(data)
+        for listener in _LISTENERS:
+            listener()
 
 
 def _address(name: str) -> str:

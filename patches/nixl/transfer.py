@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from warpserve.patches.network import link_of_process
+from warpserve.patches.network import Link
 from warpserve.patches.nixl.mailbox import Mailbox
 
 _LOG = logging.getLogger("warpserve.nixl")
@@ -53,13 +53,13 @@ class Transfer:
         self._end_ns = 0
         self.state = "INIT"
 
-    def begin(self, mailbox: Mailbox) -> None:
+    def begin(self, link: Link, mailbox: Mailbox) -> None:
         self._begin_ns = time.monotonic_ns()
         self.state = "PROC"
-        threading.Thread(target=self._carry, args=(mailbox,), daemon=True).start()
+        threading.Thread(target=self._carry, args=(link, mailbox), daemon=True).start()
 
-    def _carry(self, mailbox: Mailbox) -> None:
-        link_of_process().send(self._bytes)
+    def _carry(self, link: Link, mailbox: Mailbox) -> None:
+        link.send(self._bytes)
         self._end_ns = time.monotonic_ns()
         _LOG.info("%d blocks, %d bytes, with %s", self._blocks, self._bytes, self._remote)
         try:

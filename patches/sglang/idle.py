@@ -8,7 +8,7 @@ import time
 from types import ModuleType
 from typing import Any
 
-from warpserve.patches.instants import session_folder
+from warpserve.patches.session import session_folder
 from warpserve.patches.sglang.resolved import parallel_of
 from warpserve.patches.versions import require_attributes
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import ModuleType
 
-from warpserve.patches.instants import session_folder
+from warpserve.patches.session import session_folder
 from warpserve.patches.versions import require_attributes
 
 

@@ -10,6 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from warpserve.bench.config import RunConfig
+from warpserve.bench.gauges import GAUGES
 from warpserve.bench.kv_cache import kv_tokens
 from warpserve.bench.real.files import ImportFailed, source_of
 from warpserve.bench.real.foreign import Foreign, json_lines_of, record_of
@@ -25,19 +26,13 @@ from warpserve.bench.real.schema import (
 )
 from warpserve.bench.results import RequestResult
 from warpserve.bench.run_folder import RunFolder
-from warpserve.cuda_shim.catalogue import machine
+from warpserve.cuda_shim.catalogue import GpuSpec
 
 NAME = "warpserve-bench"
 WHAT = "the folder of a `warpserve bench`"
 
-_GAUGES = {
-    "vllm:num_requests_running": "running",
-    "vllm:num_requests_waiting": "waiting",
-    "vllm:kv_cache_usage_perc": "kv_usage",
-    "sglang:num_running_reqs": "running",
-    "sglang:num_queue_reqs": "waiting",
-    "sglang:token_usage": "kv_usage",
-}
+_FIELDS = {name: field for gauges in GAUGES.values() for field, name in gauges._asdict().items()}
+"""Of samples, by the names of gauges."""
 
 
 def recognises(path: Path) -> bool:
@@ -83,9 +78,9 @@ def read_requests(folder: RunFolder) -> list[RequestResult]:
 
 def _deployment(config: RunConfig, folder: RunFolder) -> Deployment:
     engine, _, version = config.engine.partition("==")
-    gpu, _, count = config.gpu.partition(":")
-    said: dict[str, Any] = {"engine": engine, "model": config.model, "gpu": gpu}
-    said["gpus"] = int(count) if count.isdigit() else len(machine(config.gpu).devices)
+    gpu = GpuSpec.parse(config.gpu)
+    said: dict[str, Any] = {"engine": engine, "model": config.model}
+    said |= {"gpu": gpu.kind, "gpus": gpu.count}
     said["engine_version"] = version or None
     said["predictor"] = config.predictor
     if not folder.engine_log.exists():
@@ -152,7 +147,7 @@ def _samples(path: Path, origin_s: float) -> tuple[Sample, ...]:
 def _sample(line: _SampleLine, origin_s: float) -> Sample:
     values: dict[str, list[float]] = {}
     for name, value in line.metrics.items():
-        field = _GAUGES.get(name.split("{")[0])
+        field = _FIELDS.get(name.split("{")[0])
         if field is not None:
             values.setdefault(field, []).append(value)
     usage = values.get("kv_usage")

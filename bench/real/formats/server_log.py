@@ -157,12 +157,13 @@ def _dictionary(text: str | None) -> tuple[dict[str, Any], dict[str, int]]:
         return {}, {"the arguments of the server are in no notation of Python's": 1}
     if isinstance(expression, ast.Call):
         pairs = [(word.arg, word.value) for word in expression.keywords]
-    else:
-        assert isinstance(expression, ast.Dict)
+    elif isinstance(expression, ast.Dict):
         pairs = [
             (str(key.value) if isinstance(key, ast.Constant) else None, value)
             for key, value in zip(expression.keys, expression.values, strict=True)
         ]
+    else:
+        return {}, {"the arguments of the server are no names and values": 1}
     said: dict[str, Any] = {}
     warnings: dict[str, int] = {}
     for name, value in pairs:

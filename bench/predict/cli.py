@@ -10,10 +10,10 @@ import typer
 from rich import box
 from rich.table import Table
 
+from warpserve.bench.predict import options
+from warpserve.bench.predict.asked import asked_deployment
 from warpserve.console import console
 from warpserve.errors import WarpserveError
-from warpserve.predictors import options
-from warpserve.predictors.asked import asked_deployment
 from warpserve.predictors.batch import Batch, Sampling
 from warpserve.predictors.captured import padded_tokens
 from warpserve.predictors.groups import decodes, groups, prefills
