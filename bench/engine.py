@@ -17,9 +17,8 @@ from warpserve.bench.config import EngineConfig
 from warpserve.bench.models import model_named
 from warpserve.bench.run_folder import RunError
 from warpserve.cuda_shim.catalogue import machine
-from warpserve.members import member_environment, prepare_members
+from warpserve.members import MemberOptions, member_environment, prepare_members
 from warpserve.patches.engines import EngineRequirement, EngineStore
-from warpserve.timekeeper.cli import MemberOptions
 from warpserve.timekeeper.control import Exited
 from warpserve.timekeeper.launcher import RunningSession
 from warpserve.timekeeper.options import SessionOptions

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from warpserve.bench.models import parameter_count, shipped_models
 from warpserve.cli import app
 from warpserve.errors import SessionError
-from warpserve.members import member_environment, prepare_members
+from warpserve.members import MemberOptions, member_environment, prepare_members
 from warpserve.patches.step_log import StepLog
 from warpserve.patches.vllm import deployment as vllm_deployment
 from warpserve.predictors.adjusted import Adjusted
@@ -53,7 +53,6 @@ from warpserve.predictors.spec import predictor_of, predictor_of_session, read_s
 from warpserve.predictors.strict import Strict
 from warpserve.predictors.warned import Warned
 from warpserve.predictors.weights import weights_of
-from warpserve.timekeeper.cli import MemberOptions
 
 ROOT = Path(__file__).parents[1]
 UNHURRIED = settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow])

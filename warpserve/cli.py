@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import typer
 
-import warpserve.timekeeper.cli as timekeeper_cli
 from warpserve.bench.calibration.cli import calibrate
 from warpserve.bench.cli import bench
 from warpserve.bench.compare.cli import compare_runs
@@ -18,13 +17,10 @@ from warpserve.bench.serve import serve
 from warpserve.bench.workload.cli import workload
 from warpserve.cuda_shim.api.coverage import cuda_coverage
 from warpserve.cuda_shim.catalogue.cli import gpus
-from warpserve.members import member_environment, prepare_members
 from warpserve.patches.engines.cli import engine
 from warpserve.predictors.learned.cli import fit
-from warpserve.timekeeper.cli import doctor, run, status
-
-timekeeper_cli.member_environment = member_environment
-timekeeper_cli.prepare_members = prepare_members
+from warpserve.run import run
+from warpserve.timekeeper.cli import doctor, status
 
 app = typer.Typer(
     help="Run the real vLLM and SGLang without GPUs, with the timing of the GPUs that you name.",

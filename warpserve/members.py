@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
@@ -18,11 +19,22 @@ from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.hardware import hardware_environment
 from warpserve.predictors.predictor import PredictorError
 from warpserve.predictors.spec import SESSION_PREDICTOR, SESSION_STRICT, check_spec
-from warpserve.timekeeper.cli import MemberOptions
 
 _VLLM_SOCKET = str(UUID(int=0))
 _LONGEST_SOCKET_PATH = 107
 """Of Linux: sun_path, and a zero behind it."""
+
+
+@dataclass(frozen=True)
+class MemberOptions:
+    """What members are given beside the clock."""
+
+    gpu: str | None = None
+    predictor: str | None = None
+    strict: bool = False
+    step_log: Path | None = None
+    acceptance: str | None = None
+    ghost_ranks: bool = True
 
 
 def prepare_members(asked: MemberOptions, command: Sequence[str]) -> None:

@@ -25,8 +25,8 @@ from tests.benchmarks.members import running_member
 from tests.benchmarks.page import RESULTS, machine, today
 from warpserve.bench.host_cost import HostMeter, ProcessCost
 from warpserve.bench.models import model_named
+from warpserve.members import MemberOptions
 from warpserve.patches.engines import EngineRequirement, EngineStore
-from warpserve.timekeeper.cli import MemberOptions
 from warpserve.timekeeper.launcher import RunningSession
 from warpserve.timekeeper.options import Clock
 

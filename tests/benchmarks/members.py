@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from warpserve.bench.host_cost import HostMeter
-from warpserve.members import member_environment, prepare_members
-from warpserve.timekeeper.cli import MemberOptions
+from warpserve.members import MemberOptions, member_environment, prepare_members
 from warpserve.timekeeper.launcher import RunningSession
 from warpserve.timekeeper.options import Clock, SessionOptions
 

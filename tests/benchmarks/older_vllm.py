@@ -17,8 +17,7 @@ from tests.harness import CLIENTS, free_port
 from warpserve.bench.models import model_named
 from warpserve.bench.run_folder import RunError
 from warpserve.cuda_shim.launch import AUTOLOAD, AUTOLOAD_VARIABLE
-from warpserve.members import member_environment
-from warpserve.timekeeper.cli import MemberOptions
+from warpserve.members import MemberOptions, member_environment
 from warpserve.timekeeper.launcher import RunningSession
 from warpserve.timekeeper.options import SessionOptions
 
