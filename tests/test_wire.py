@@ -261,6 +261,54 @@ def test_cancel_ends_the_wait_where_time_stands(server: Server) -> None:
         assert not actor.cancel()
 
 
+def test_cancel_async_ends_the_wait_where_time_stands(server: Server) -> None:
+    async def scenario(session: RemoteSession) -> None:
+        other, actor = session.add_actor("other"), session.add_actor("actor")
+        waiting = asyncio.ensure_future(actor.jump_async(for_ms(500)))
+        await other.jump_async(for_ms(20))
+        assert await actor.cancel_async()
+        assert await waiting == at_ms(20)
+        assert not await actor.cancel_async()
+        other.start_wait(at_ms(30))
+        await asyncio.sleep(0.05)
+        assert await session.ask_now_async() == at_ms(20)
+
+    with connect(server) as session:
+        asyncio.run(scenario(session))
+
+
+def test_stamp_async_keeps_time_still_until_the_message_is_accepted(server: Server) -> None:
+    async def scenario(sender: RemoteSession, receiver: RemoteSession) -> None:
+        actor = sender.add_actor("a")
+        await actor.jump_async(for_ms(5))
+        message = await sender.stamp_async(b"payload")
+        wait = actor.start_jump(for_ms(10))
+        await asyncio.sleep(0.05)
+        assert await sender.ask_now_async() == at_ms(5)
+        with receiver.accept(message) as accepted:
+            assert (accepted.sent_at, accepted.payload) == (at_ms(5), b"payload")
+        assert wait.result(PATIENCE_S) == at_ms(15)
+
+    with connect(server, "sender") as sender, connect(server, "receiver") as receiver:
+        asyncio.run(scenario(sender, receiver))
+
+
+def test_a_cancelled_task_takes_its_hold_and_its_actor_with_it(server: Server) -> None:
+    async def scenario(session: RemoteSession) -> VirtualTime:
+        actor = session.add_actor("a")
+        calls = [session.hold_async(), session.stamp_async(b""), session.add_actor_async("b")]
+        tasks = [asyncio.ensure_future(call) for call in calls]
+        await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        assert all(task.cancelled() for task in tasks)
+        return await asyncio.wait_for(actor.jump_async(for_ms(1)), PATIENCE_S)
+
+    with connect(server) as session:
+        assert asyncio.run(scenario(session)) == at_ms(1)
+
+
 def test_an_observer_is_not_waited_for(server: Server) -> None:
     with connect(server) as session:
         session.add_actor("o", kind=ActorKind.OBSERVER)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import select
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -64,6 +66,34 @@ def _refuse_inside_a_session() -> None:
         )
 
 
+def _wait_until_ready(process: subprocess.Popen[bytes], ready_fd: int) -> None:
+    """Raises SessionError where the Timekeeper does not say that it is, within the limit."""
+    deadline = time.monotonic() + _READY_LIMIT_S
+    said = _read_to_end(ready_fd, deadline)
+    if said is None:
+        raise SessionError(
+            f"the Timekeeper was not ready within {_READY_LIMIT_S} s; start it again when this "
+            "machine is less busy, and see `warpserve doctor` where that does not help"
+        )
+    if said != b"ready\n":
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it may be writing its message still
+            process.wait(max(0.0, deadline - time.monotonic()))
+        raise SessionError("the Timekeeper did not start; its message is on stderr")
+
+
+def _read_to_end(fd: int, deadline: float) -> bytes | None:
+    """What is written to the pipe until its other end is closed; None where that is too late."""
+    poller = select.poll()
+    poller.register(fd, select.POLLIN)
+    read = b""
+    while poller.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        part = os.read(fd, 64)
+        if not part:
+            return read
+        read += part
+    return None
+
+
 class RunningSession:
     """A session that this process has started; a context manager that ends it.
 
@@ -82,9 +112,9 @@ class RunningSession:
         self._clock: int | None = None
         try:
             self._write_private("token", secrets.token_bytes(32))
-            self._process = self._start_timekeeper()
+            self._start_timekeeper()
             self._control = ControlConnection(self.folder)
-            self._clock = clock_of(self._process.pid)
+            self._clock = clock_of(self.timekeeper_pid)
         except BaseException:
             self._clean_up()
             raise
@@ -172,7 +202,7 @@ class RunningSession:
         self._clean_up()
         return state
 
-    def _start_timekeeper(self) -> subprocess.Popen[bytes]:
+    def _start_timekeeper(self) -> None:
         ready_read, ready_write = os.pipe()
         command = [
             str(native.timekeeper_executable()),
@@ -183,16 +213,15 @@ class RunningSession:
             *self.options.timekeeper_flags(),
         ]
         try:
-            process = subprocess.Popen(
-                command, pass_fds=[ready_write, self._summary_fd], stdin=subprocess.DEVNULL
-            )
+            try:
+                self._process = subprocess.Popen(
+                    command, pass_fds=[ready_write, self._summary_fd], stdin=subprocess.DEVNULL
+                )
+            finally:
+                os.close(ready_write)
+            _wait_until_ready(self._process, ready_read)
         finally:
-            os.close(ready_write)
-        with os.fdopen(ready_read, "rb") as ready:
-            if ready.read() != b"ready\n":
-                process.wait(_READY_LIMIT_S)
-                raise SessionError("the Timekeeper did not start; its message is on stderr")
-        return process
+            os.close(ready_read)
 
     def _write_private(self, name: str, content: bytes) -> None:
         fd = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
