@@ -24,6 +24,12 @@ from warpserve.timekeeper.launcher import RunningSession
 from warpserve.timekeeper.options import SessionOptions
 
 _PREDICTOR_ERROR = re.compile(r"\bPredictorError: (.+)")
+_ERROR = re.compile(r"(?:^|[ .])((?:\w+(?:Error|Exception)|error): .+)", re.MULTILINE)
+"""As Python ends a traceback, and argparse a command."""
+_ELSEWHERE = re.compile(r"root cause|initialization failed|See stack trace|died")
+_REASON_LENGTH = 300
+_READY = re.compile(r"Application startup complete|The server is fired up")
+"""As uvicorn says it, and SGLang."""
 _STOP_LIMIT_S = 60.0  # of host time, for an engine to end in order
 _HIGHEST_PORT = 55_535  # SGLang 0.5.14 wants 10,000 more to be a port, too
 _POLITE = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)  # asks a process to end
@@ -106,10 +112,16 @@ class RunningEngine:
         """
         exited = self.session.wait_exited(limit_s)
         if exited is not None and exited.pid == self.pid:
-            where = f"{_reason(self.log)}: see {self.log}" if self.log else ""
-            code = f"exit code {exited.exit_code}"
-            raise EngineEnded(f"the engine ended in mid-run ({code}){self.killed()}{where}")
+            raise EngineEnded(self._ended_with(exited.exit_code))
         return exited
+
+    def _ended_with(self, exit_code: int) -> str:
+        code = f"(exit code {exit_code}){self.killed()}"
+        if self.log is None:
+            return f"the engine ended {code}"
+        text = self.log.read_text(errors="replace")
+        when = "in mid-run" if _READY.search(text) else "before it was ready"
+        return f"the engine ended {when} {code}{_reason(text, exit_code)}: see {self.log}"
 
     def killed(self) -> str:
         """Which other processes of the session a signal has ended so far, as part of a message."""
@@ -130,10 +142,16 @@ class RunningEngine:
                 return
 
 
-def _reason(log: Path) -> str:
-    """The error of a predictor that an engine ended with, after a colon; empty for any other."""
-    found = _PREDICTOR_ERROR.search(log.read_text(errors="replace"))
-    return f": {found[1]}" if found else ""
+def _reason(log: str, exit_code: int) -> str:
+    """What it ended with, after a colon: the error of a predictor, else the last one but for those
+    that point at another one. Empty where the log has none, and for a process that was killed.
+    """
+    if found := _PREDICTOR_ERROR.search(log):
+        return f": {found[1]}"
+    if exit_code <= 0:
+        return ""
+    errors = [line.strip() for line in _ERROR.findall(log) if not _ELSEWHERE.search(line)]
+    return f": {errors[-1][:_REASON_LENGTH]}" if errors else ""
 
 
 def _bin_of(config: EngineConfig) -> Path:

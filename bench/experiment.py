@@ -145,7 +145,7 @@ class _Ends:
             return False
         if exited is not None and exited.pid == self._scraper and self.failure is None:
             log = self._folder.scraper_log
-            self.failure = f"who reads the engine's metrics ended in mid-run: see {log}"
+            self.failure = f"what reads the engine's metrics ended in mid-run: see {log}"
         if exited is None or exited.pid != self.client:
             return time.monotonic() > self._give_up_s
         if exited.exit_code != 0 and self.failure is None:

@@ -26,12 +26,16 @@ def seed_of(prompt_token_ids: Sequence[int], choice: int = 0) -> int:
     return crc32(array("q", prompt_token_ids).tobytes(), choice)
 
 
-def given_token_ids(given: Sequence[int] | str) -> list[int]:
-    """What a request said as its answer. Raises ValueError."""
+def given_token_ids(given: Sequence[int] | str, vocabulary_size: int | None = None) -> list[int]:
+    """What a request said as its answer. Raises ValueError, also for ids outside a vocabulary."""
     try:
-        return [int(token) for token in (given.split(",") if isinstance(given, str) else given)]
+        ids = [int(token) for token in (given.split(",") if isinstance(given, str) else given)]
     except (TypeError, ValueError):
         raise ValueError(f"{GIVEN_OUTPUT}: {given!r} are no token ids") from None
+    for token in ids:
+        if vocabulary_size is not None and not 0 <= token < vocabulary_size:
+            raise ValueError(f"{GIVEN_OUTPUT}: {token} is none of {vocabulary_size:,} token ids")
+    return ids
 
 
 class TokenSource:

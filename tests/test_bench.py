@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from warpserve.bench import clients
 from warpserve.bench.cli import split_arguments
 from warpserve.bench.config import ConfigError, EngineConfig, RunConfig
-from warpserve.bench.engine import RunningEngine
+from warpserve.bench.engine import EngineEnded, RunningEngine
 from warpserve.bench.experiment import _Ends, planned_of
 from warpserve.bench.host_cost import HostMeter, ProcessCost
 from warpserve.bench.kv_cache import kv_tokens_of_file
@@ -37,6 +37,7 @@ from warpserve.bench.summary import Serving, Spread, Summary, summarise
 from warpserve.bench.workload import Planned, Request
 from warpserve.cli import app
 from warpserve.timekeeper.control import Exited
+from warpserve.timekeeper.launcher import RunningSession
 from warpserve.timekeeper.state import SessionState
 
 RUN = {"model": "llama-3.1-8b", "gpu": "h100-sxm:1", "predictor": "constant:10ms"}
@@ -307,6 +308,43 @@ def test_who_reads_the_metrics_must_not_end_before_the_client(tmp_path: Path) ->
     assert ends.wait()
     assert ends.failure is not None
     assert "scraper.log" in ends.failure
+
+
+@pytest.mark.parametrize(
+    ("log", "exit_code", "message"),
+    [
+        (
+            "usage: vllm serve\nvllm: error: unrecognized arguments: --no-such-flag\n",
+            2,
+            "before it was ready (exit code 2): error: unrecognized arguments: --no-such-flag",
+        ),
+        (
+            "(EngineCore pid=7) ERROR [core.py:3] ValueError: no memory for the cache\n"
+            "RuntimeError: Engine core initialization failed. See root cause above.\n",
+            1,
+            "before it was ready (exit code 1): ValueError: no memory for the cache",
+        ),
+        (
+            "INFO:     Application startup complete.\nPredictorError: no tables\n",
+            -9,
+            "in mid-run (exit code -9): no tables",
+        ),
+        ("The server is fired up\nOSError: gone\n", -9, "in mid-run (exit code -9)"),
+    ],
+)
+def test_an_engine_s_end_is_told_with_its_reason(
+    tmp_path: Path, log: str, exit_code: int, message: str
+) -> None:
+    file = tmp_path / "engine.log"
+    file.write_text(log)
+    session = SimpleNamespace(
+        wait_exited=lambda _: Exited(7, exit_code),
+        state=lambda: SimpleNamespace(killed=[]),
+    )
+    engine = RunningEngine(cast(RunningSession, session), {}, 7, file)
+    with pytest.raises(EngineEnded) as ended:
+        engine.wait(None)
+    assert str(ended.value) == f"the engine ended {message}: see {file}"
 
 
 def test_tokens_are_counted_when_they_arrive() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import heapq
 import queue
 import random
 import threading
@@ -15,6 +17,7 @@ import pytest
 
 from warpserve.patches.instants import SettledQueue
 from warpserve.patches.vllm.arrivals import in_one_order, settle_arrivals
+from warpserve.patches.vllm.priorities import number_requests
 
 
 class Instant:
@@ -152,6 +155,32 @@ def test_requests_of_one_instant_come_as_their_client_numbered_them() -> None:
     inputs = [request(f"cmpl-request-{n}-0-{n % 7}bcdef01") for n in range(12)]
     shuffled = random.Random(1).sample(inputs, len(inputs))
     assert in_one_order(shuffled) == inputs
+
+
+def test_of_one_priority_and_instant_the_first_added_is_first() -> None:
+    @dataclasses.dataclass(eq=False)
+    class Request:
+        request_id: str
+        priority: int = 0
+        arrival_time: float = 1.5
+
+    class EngineCore:
+        def __init__(self) -> None:
+            self.waiting: list[Any] = []
+
+        def add_request(self, request: Any, _wave: int = 0) -> None:
+            heapq.heappush(self.waiting, request)
+
+    module = ModuleType("core")
+    vars(module).update(EngineCore=EngineCore, Request=Request)
+    number_requests(module)
+    core = EngineCore()
+    for name in ("c", "a", "b"):
+        core.add_request(Request(name), 0)
+    core.add_request(Request("urgent", priority=-1))
+    core.add_request(Request("earlier", arrival_time=1.0))
+    found = [heapq.heappop(core.waiting).request_id for _ in range(5)]
+    assert found == ["urgent", "earlier", "c", "a", "b"]
 
 
 def test_requests_with_random_ids_come_in_the_order_of_their_prompts() -> None:

@@ -1,4 +1,4 @@
-"""Which part of warpserve knows which: no cycles, the clock knows no engine, predictors no clock."""
+"""Which part of warpserve knows which: no engine in clocks, no clock in predictors."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from warpserve.patches import versions
+from warpserve.patches.given_outputs import refuse_wrong_outputs
 from warpserve.patches.imported import after_import
 from warpserve.patches.speculation import Acceptance, AcceptanceError
 from warpserve.patches.step_log import StepLog
@@ -30,6 +31,30 @@ from warpserve.predictors.spec import duration_ns_of, read_spec
 
 VOCABULARY = 1_000
 NO_DRAFTS = Acceptance(())
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [("x,y", "no token ids"), ([5, None], "no token ids"), ("5,1000", "1000 is none of 1,000"),
+     ([-1], "-1 is none of")],
+)  # fmt: skip
+def test_a_wrong_answer_is_refused_where_parameters_are_looked_at(
+    given: Any, complaint: str
+) -> None:
+    class SamplingParams:
+        def __init__(self, extra_args: Any) -> None:
+            self.extra_args = extra_args
+
+        def verify(self, size: int) -> str:
+            return f"of {size}"
+
+    module = ModuleType("sampling_params")
+    vars(module)["SamplingParams"] = SamplingParams
+    refuse_wrong_outputs("extra_args", int)(module)
+    assert SamplingParams(None).verify(VOCABULARY) == "of 1000"
+    assert SamplingParams({GIVEN_OUTPUT: "0,999"}).verify(VOCABULARY) == "of 1000"
+    with pytest.raises(ValueError, match=complaint):
+        SamplingParams({GIVEN_OUTPUT: given}).verify(VOCABULARY)
 
 
 @pytest.fixture

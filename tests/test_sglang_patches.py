@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import zmq
@@ -234,6 +234,26 @@ def test_a_scheduler_sees_what_came_before_its_instant(inbox: Any) -> None:
     assert received(found) == []
     Instant.now_ns = 1
     assert received(found) == ["r-2", "r-9", "r-10"]
+
+
+class FlushCacheReqInput(NamedTuple):
+    rid: str
+
+
+class AbortReq(NamedTuple):
+    rid: str
+    abort_all: bool
+
+
+def test_what_concerns_all_requests_keeps_its_place_among_those_of_its_instant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(arrivals, "_decoded", lambda message: message)
+    flush, abort_all, abort = FlushCacheReqInput(""), AbortReq("", True), AbortReq("r-9", False)
+    first, second, third = map(arrival, ("r-1", "r-2", "r-3"))
+    ordered: Any = arrivals.in_one_order
+    assert ordered([abort_all, third, abort, first]) == [abort_all, first, third, abort]
+    assert ordered([second, first, flush, third]) == [first, second, flush, third]
 
 
 def test_a_scheduler_that_sleeps_wakes_up_with_all_of_an_instant(inbox: Any) -> None:

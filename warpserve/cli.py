@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 import typer
 
 from warpserve.bench.calibration.cli import calibrate
@@ -22,7 +25,20 @@ from warpserve.predictors.learned.cli import fit
 from warpserve.run import run
 from warpserve.timekeeper.cli import doctor, status
 
-app = typer.Typer(
+
+class _Commands(typer.Typer):
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """What the file system refuses, such as a name to write to, is said in one line."""
+        try:
+            return super().__call__(*arguments, **options)
+        except OSError as error:
+            if error.filename is None:
+                raise
+            print(f"warpserve: {error.filename}: {error.strerror}", file=sys.stderr)
+            sys.exit(1)
+
+
+app = _Commands(
     help="Run the real vLLM and SGLang without GPUs, with the timing of the GPUs that you name.",
     no_args_is_help=True,
     add_completion=False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +78,12 @@ def member_environment(
         env[SESSION_GHOSTS] = "0"
     if asked.step_log is not None:
         asked.step_log.mkdir(parents=True, exist_ok=True)
+        if any(asked.step_log.glob("*.jsonl")):
+            print(
+                f"warpserve: {asked.step_log} has steps of another run already, which count as of "
+                "this one's: name another folder with --step-log",
+                file=sys.stderr,
+            )
         env[FOLDER] = str(asked.step_log.absolute())
     return env
 

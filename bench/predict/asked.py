@@ -9,6 +9,7 @@ from warpserve.cuda_shim.catalogue import GpuSpec
 from warpserve.patches.engines import EngineRequirement
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.from_catalogue import hardware_of
+from warpserve.predictors.predictor import PredictorError
 
 
 def asked_deployment(
@@ -26,10 +27,12 @@ def asked_deployment(
     lora_rank: int | None = None,
 ) -> Deployment:
     """As the options of `warpserve predict` have it. Raises WarpserveError and PredictorError."""
-    required = EngineRequirement.parse(engine)
+    required, spec = EngineRequirement.parse(engine), GpuSpec.parse(gpu)
+    if spec.count not in (1, tp):
+        raise PredictorError(f"--gpu {gpu} with --tp {tp}: one GPU is meant, or as many as --tp")
     return Deployment(
         config=model_named(model).config(),
-        hardware=hardware_of(str(replace(GpuSpec.parse(gpu), count=tp))),
+        hardware=hardware_of(str(replace(spec, count=tp))),
         engine=required.engine,
         engine_version=required.version,
         tensor_parallel=tp,

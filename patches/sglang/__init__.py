@@ -12,6 +12,7 @@
 | ``alloc_extend_kernel``, ``alloc_decode_kernel`` | likewise, where nothing else is | likewise |
 | ``time`` of ``radix_cache`` | no two reads are equal | the order of uses at one instant |
 | ``TpModelWorker.forward_batch_generation`` | instead | a step is its predicted time |
+| ``SamplingParams.verify`` | before, looks at a given answer | a wrong one is refused |
 | ``SchedulerIpcChannels.create`` | requests without the present instant's | no race |
 | its sockets without a peer | look for one once a second | idle time costs less |
 | ``Scheduler.init_idle_sleeper`` | sleeps until a request comes | who spins keeps time still |
@@ -50,6 +51,7 @@ from types import ModuleType
 from warpserve.patches import deep_ep, mooncake, nixl
 from warpserve.patches.fork_server import stand_by_after
 from warpserve.patches.ghosts import are_ghosts, say_same_node, without_queues
+from warpserve.patches.given_outputs import refuse_wrong_outputs
 from warpserve.patches.http_server import look_each_second
 from warpserve.patches.imported import after_import, after_import_moved
 from warpserve.patches.lone_groups import without_transport
@@ -130,6 +132,7 @@ def _install_virtual() -> None:
     after_import(f"{_OF_RANKS}.shm_broadcast", without_queues)
     after_import(f"{_OF_RANKS}.custom_all_reduce_v2", share_nothing)
     after_import("sglang.srt.server_args", load_configurations)
+    after_import("sglang.srt.sampling.sampling_params", refuse_wrong_outputs("custom_params", int))
     after_import("sglang.srt.lora.lora", load_adapters)
     after_import_moved(
         "sglang.kernels.jit.utils.compile.loader", "sglang.jit_kernel.utils", build_nothing

@@ -94,11 +94,28 @@ class Inbox:
 
 
 def in_one_order(messages: Iterable[bytes]) -> list[bytes]:
-    """Messages of one instant: the requests in the order of `place_of`, then all else."""
+    """Messages of one instant: the requests in the order of `place_of`, then what aborts single
+    ones. What concerns all that came before it keeps its place: a client that sends such a thing,
+    and then requests, means them in that order.
+    """
     arrived = list(messages)
     if len(arrived) < 2:
         return arrived
-    return sorted(arrived, key=lambda message: _place(_decoded(message)))
+    ordered: list[bytes] = []
+    alike: list[tuple[Place, bytes]] = []
+    for message in arrived:
+        place = _place(_decoded(message))
+        if place is None:
+            ordered += _sorted(alike)
+            ordered.append(message)
+            alike = []
+        else:
+            alike.append((place, message))
+    return ordered + _sorted(alike)
+
+
+def _sorted(placed: list[tuple[Place, bytes]]) -> list[bytes]:
+    return [message for _, message in sorted(placed, key=lambda each: each[0])]
 
 
 def _decoded(message: bytes) -> Any:
@@ -109,9 +126,17 @@ def _decoded(message: bytes) -> Any:
     return io_struct.msgpack_decode(message)
 
 
-def _place(received: Any) -> Place:
+def _place(received: Any) -> Place | None:
+    """None for what concerns all requests."""
     request = received.batch[0] if getattr(received, "batch", None) else received
     prompt = getattr(request, "input_ids", None)
-    if prompt is None or not isinstance(request.rid, str):
-        return LAST
-    return place_of(request.rid, prompt)
+    if prompt is not None and isinstance(request.rid, str):
+        return place_of(request.rid, prompt)
+    return None if _concerns_all(received) else LAST
+
+
+def _concerns_all(received: Any) -> bool:
+    """What a user asks for that is no request: to flush the cache, to pause, to abort all."""
+    name = type(received).__name__
+    is_asked = name.endswith("ReqInput") and "Tokenized" not in name and not name.startswith("Get")
+    return is_asked or getattr(received, "abort_all", False)

@@ -24,6 +24,8 @@
 | ``Worker.execute_dummy_batch`` | instead, once warm | a rank without requests |
 | ``EngineCoreProc.input_queue``, ``aborts_queue`` | without the present instant's | no race |
 | ``EngineCoreProc.output_queue`` | tokens wait with ``--fast`` | nobody looks at them yet |
+| ``SamplingParams.verify`` | before, looks at a given answer | a wrong one is refused |
+| ``Request.__lt__`` | ties by their order, not by random ids | the same in each run |
 | ``AsyncLLM.add_request`` | later by ``request_host=`` | what servers take of a request |
 | ``cmd`` of ``serve``, ``bench`` | before, a fork server stands by | faster starts |
 | ``uvicorn.Server.main_loop`` | looks once a second, not ten times | idle time costs less |
@@ -39,10 +41,12 @@ from __future__ import annotations
 
 import os
 from types import ModuleType
+from typing import Any
 
 from warpserve.patches import nixl
 from warpserve.patches.fork_server import stand_by_before
 from warpserve.patches.ghosts import are_ghosts, say_same_node, without_queues
+from warpserve.patches.given_outputs import refuse_wrong_outputs
 from warpserve.patches.http_server import look_each_second
 from warpserve.patches.imported import after_import
 from warpserve.patches.interpreter import hand_over_soon
@@ -64,6 +68,7 @@ from warpserve.patches.vllm.held_outputs import hold_outputs
 from warpserve.patches.vllm.kv_cache import reshape_without_memory
 from warpserve.patches.vllm.kv_offload import copy_without_touching
 from warpserve.patches.vllm.loading import load_configurations
+from warpserve.patches.vllm.priorities import number_requests
 from warpserve.patches.vllm.shm_broadcast import block_at_once
 from warpserve.predictors.spec import SESSION_PREDICTOR
 
@@ -104,6 +109,8 @@ def _install_virtual() -> None:
     after_import("vllm.v1.worker.gpu_worker", _patch_worker)
     after_import("vllm.v1.engine.core", settle_arrivals)
     after_import("vllm.v1.engine.core", hold_outputs)
+    after_import("vllm.v1.engine.core", number_requests)
+    after_import("vllm.sampling_params", refuse_wrong_outputs("extra_args", _vocabulary_size))
     for name in ("vllm.v1.worker.gpu_model_runner", "vllm.v1.worker.gpu.attn_utils"):
         after_import(name, reshape_without_memory)
     after_import("vllm.v1.engine.core", end_deadlocks)
@@ -119,6 +126,11 @@ def _install_virtual() -> None:
         after_import(f"{_OF_RANKS}.shm_broadcast", without_queues)
         after_import(f"{_OF_RANKS}.custom_all_reduce", with_own_buffers)
         after_import(f"{_OF_RANKS}.symm_mem", without_rendezvous)
+
+
+def _vocabulary_size(config: Any) -> int:
+    """``config``: a ModelConfig."""
+    return int(config.get_vocab_size())
 
 
 def _patch_groups(module: ModuleType) -> None:

@@ -1,7 +1,7 @@
 // A message between actors that carries its virtual send time and a hold.
 //
 // While the message travels its hold is out, so time cannot overtake it however long it takes.
-// The format is that of warpserve.timekeeper.remote: docs/protocol.md, "Stamped messages".
+// The format is that of warpserve.timekeeper.stamped: docs/protocol.md, "Stamped messages".
 #pragma once
 
 #include <cstddef>
