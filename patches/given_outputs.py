@@ -27,11 +27,16 @@ def refuse_wrong_outputs(extra: str, vocabulary_of: Callable[[Any], int]) -> Act
         parameters = module.SamplingParams
         require_attributes(parameters, ("verify",))
         verify = parameters.verify
+        # Of another ValueError, vLLM's server answers 400, too, but hangs up.
+        refusal = vars(module).get("VLLMValidationError", ValueError)
 
         @wraps(verify)
         def verify_all(self: Any, model: Any, *arguments: Any, **options: Any) -> Any:
             given = (getattr(self, extra) or {}).get(GIVEN_OUTPUT, ())
-            given_token_ids(given, vocabulary_of(model))
+            try:
+                given_token_ids(given, vocabulary_of(model))
+            except ValueError as error:
+                raise refusal(str(error)) from None
             return verify(self, model, *arguments, **options)
 
         parameters.verify = verify_all

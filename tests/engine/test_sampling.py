@@ -29,6 +29,8 @@ _ASKED: dict[str, dict[str, Any]] = {
         "ignore_eos": False,
     },
     "end_ignored": {"vllm_xargs": {"warpserve_output_token_ids": f"700,{END_OF_TEXT},800"}},
+    "no_ids": {"vllm_xargs": {"warpserve_output_token_ids": "x,y"}},
+    "outside": {"vllm_xargs": {"warpserve_output_token_ids": f"5,{VOCABULARY}"}},
     "beam_search": {"use_beam_search": True, "n": 2, "temperature": 0},
     "greedy": {"temperature": 0, "top_p": 0.9},
     "random": {"temperature": 1, "top_p": 1},
@@ -66,6 +68,18 @@ def choices(served: Answered, name: str) -> list[dict[str, Any]]:
 
 def tokens(served: Answered, name: str) -> list[list[int]]:
     return [choice["token_ids"] for choice in choices(served, name)]
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [("no_ids", "'x,y' are no token ids"), ("outside", "128256 is none of 128,256 token ids")],
+)
+def test_an_answer_that_cannot_be_given_is_refused_and_no_other(
+    served: Answered, name: str, complaint: str
+) -> None:
+    (answer,) = served.answers[list(_ASKED).index(name)]
+    assert answer["status"] == 400
+    assert complaint in answer["text"]
 
 
 def test_steps_tell_how_their_tokens_are_chosen(served: Answered) -> None:

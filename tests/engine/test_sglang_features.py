@@ -60,6 +60,7 @@ def dense(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answered]:
     """One server, asked for all that needs no flag of its own."""
     shared = prompt(0, 3_000)
     given = {"warpserve_output_token_ids": "700,5,12"}
+    wrong = {"warpserve_output_token_ids": "700,999999"}
     bursts = [
         [asked(prompt(1, 5_000), 3, "long")],
         [asked(shared, 2, "first")],
@@ -84,6 +85,7 @@ def dense(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answered]:
                 },
             }
         ],
+        [generated(prompt(7, 10), 3, "wrong", custom_params=wrong)],
     ]
     with sessions() as warpserve:
         yield serve_sglang(
@@ -114,6 +116,12 @@ def test_radix_cache(dense: Answered) -> None:
     (steps,) = dense.steps
     assert of(steps, "again")[0] == [1, 2_999, True]
     assert total(dense, "sglang:cached_tokens_total") >= 2_999
+
+
+def test_an_answer_that_cannot_be_given_is_refused(dense: Answered) -> None:
+    (answer,) = dense.answers[-1]
+    assert answer["status"] == 400
+    assert "999999 is none of 128,256 token ids" in answer["text"]
 
 
 @feature("Overlap scheduling", "on by default")
