@@ -105,58 +105,22 @@ std::uint32_t cuGraphDestroyNode(void* node) {
 
 std::uint32_t cuGraphAddDependencies(void* graph, void* const* from, void* const* to,
                                      std::uint64_t count) {
-  return driver_call([&] {
-    const auto owner = graph_of(graph);
-    const auto starts = nodes_of(owner, from, count);
-    const auto ends = nodes_of(owner, to, count);
-    for (std::size_t i = 0; i < starts.size(); ++i) {
-      const Status status = owner->add_dependency(starts[i], ends[i]);
-      if (status != Status::kOk) return status;
-    }
-    return Status::kOk;
-  });
+  return driver_call([&] { return add_dependencies(graph, from, to, count); });
 }
 
 std::uint32_t cuGraphAddDependencies_v2(void* graph, void* const* from, void* const* to,
                                         const void*, std::uint64_t count) {
-  return driver_call([&] {
-    const auto owner = graph_of(graph);
-    const auto starts = nodes_of(owner, from, count);
-    const auto ends = nodes_of(owner, to, count);
-    for (std::size_t i = 0; i < starts.size(); ++i) {
-      const Status status = owner->add_dependency(starts[i], ends[i]);
-      if (status != Status::kOk) return status;
-    }
-    return Status::kOk;
-  });
+  return driver_call([&] { return add_dependencies(graph, from, to, count); });
 }
 
 std::uint32_t cuGraphRemoveDependencies(void* graph, void* const* from, void* const* to,
                                         std::uint64_t count) {
-  return driver_call([&] {
-    const auto owner = graph_of(graph);
-    const auto starts = nodes_of(owner, from, count);
-    const auto ends = nodes_of(owner, to, count);
-    for (std::size_t i = 0; i < starts.size(); ++i) {
-      const Status status = owner->remove_dependency(starts[i], ends[i]);
-      if (status != Status::kOk) return status;
-    }
-    return Status::kOk;
-  });
+  return driver_call([&] { return remove_dependencies(graph, from, to, count); });
 }
 
 std::uint32_t cuGraphRemoveDependencies_v2(void* graph, void* const* from, void* const* to,
                                            const void*, std::uint64_t count) {
-  return driver_call([&] {
-    const auto owner = graph_of(graph);
-    const auto starts = nodes_of(owner, from, count);
-    const auto ends = nodes_of(owner, to, count);
-    for (std::size_t i = 0; i < starts.size(); ++i) {
-      const Status status = owner->remove_dependency(starts[i], ends[i]);
-      if (status != Status::kOk) return status;
-    }
-    return Status::kOk;
-  });
+  return driver_call([&] { return remove_dependencies(graph, from, to, count); });
 }
 
 std::uint32_t cuGraphInstantiate(void** executable, void* graph, void**, char*, std::uint64_t) {

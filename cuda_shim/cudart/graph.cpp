@@ -98,45 +98,18 @@ std::uint32_t cudaGraphDestroyNode(void* node) {
 #if WARPSERVE_CUDA_MAJOR == 12
 std::uint32_t cudaGraphAddDependencies(void* graph, void* const* from, void* const* to,
                                        std::uint64_t count) {
-  return runtime_call([&] {
-    const auto owner = graph_of(graph);
-    const auto starts = nodes_of(owner, from, count);
-    const auto ends = nodes_of(owner, to, count);
-    for (std::size_t i = 0; i < starts.size(); ++i) {
-      const Status status = owner->add_dependency(starts[i], ends[i]);
-      if (status != Status::kOk) return status;
-    }
-    return Status::kOk;
-  });
+  return runtime_call([&] { return add_dependencies(graph, from, to, count); });
 }
 
 std::uint32_t cudaGraphAddDependencies_v2(void* graph, void* const* from, void* const* to,
                                           const void*, std::uint64_t count) {
-  return runtime_call([&] {
-    const auto owner = graph_of(graph);
-    const auto starts = nodes_of(owner, from, count);
-    const auto ends = nodes_of(owner, to, count);
-    for (std::size_t i = 0; i < starts.size(); ++i) {
-      const Status status = owner->add_dependency(starts[i], ends[i]);
-      if (status != Status::kOk) return status;
-    }
-    return Status::kOk;
-  });
+  return runtime_call([&] { return add_dependencies(graph, from, to, count); });
 }
 
 #else
 std::uint32_t cudaGraphAddDependencies(void* graph, void* const* from, void* const* to, const void*,
                                        std::uint64_t count) {
-  return runtime_call([&] {
-    const auto owner = graph_of(graph);
-    const auto starts = nodes_of(owner, from, count);
-    const auto ends = nodes_of(owner, to, count);
-    for (std::size_t i = 0; i < starts.size(); ++i) {
-      const Status status = owner->add_dependency(starts[i], ends[i]);
-      if (status != Status::kOk) return status;
-    }
-    return Status::kOk;
-  });
+  return runtime_call([&] { return add_dependencies(graph, from, to, count); });
 }
 
 #endif
@@ -144,45 +117,18 @@ std::uint32_t cudaGraphAddDependencies(void* graph, void* const* from, void* con
 #if WARPSERVE_CUDA_MAJOR == 12
 std::uint32_t cudaGraphRemoveDependencies(void* graph, void* const* from, void* const* to,
                                           std::uint64_t count) {
-  return runtime_call([&] {
-    const auto owner = graph_of(graph);
-    const auto starts = nodes_of(owner, from, count);
-    const auto ends = nodes_of(owner, to, count);
-    for (std::size_t i = 0; i < starts.size(); ++i) {
-      const Status status = owner->remove_dependency(starts[i], ends[i]);
-      if (status != Status::kOk) return status;
-    }
-    return Status::kOk;
-  });
+  return runtime_call([&] { return remove_dependencies(graph, from, to, count); });
 }
 
 std::uint32_t cudaGraphRemoveDependencies_v2(void* graph, void* const* from, void* const* to,
                                              const void*, std::uint64_t count) {
-  return runtime_call([&] {
-    const auto owner = graph_of(graph);
-    const auto starts = nodes_of(owner, from, count);
-    const auto ends = nodes_of(owner, to, count);
-    for (std::size_t i = 0; i < starts.size(); ++i) {
-      const Status status = owner->remove_dependency(starts[i], ends[i]);
-      if (status != Status::kOk) return status;
-    }
-    return Status::kOk;
-  });
+  return runtime_call([&] { return remove_dependencies(graph, from, to, count); });
 }
 
 #else
 std::uint32_t cudaGraphRemoveDependencies(void* graph, void* const* from, void* const* to,
                                           const void*, std::uint64_t count) {
-  return runtime_call([&] {
-    const auto owner = graph_of(graph);
-    const auto starts = nodes_of(owner, from, count);
-    const auto ends = nodes_of(owner, to, count);
-    for (std::size_t i = 0; i < starts.size(); ++i) {
-      const Status status = owner->remove_dependency(starts[i], ends[i]);
-      if (status != Status::kOk) return status;
-    }
-    return Status::kOk;
-  });
+  return runtime_call([&] { return remove_dependencies(graph, from, to, count); });
 }
 
 #endif

@@ -31,6 +31,18 @@ std::shared_ptr<Object> find(void* handle) {
   return object;
 }
 
+Status change_dependencies(Status (Graph::*change)(NodeId, NodeId), void* graph, void* const* from,
+                           void* const* to, std::uint64_t count) {
+  const auto owner = graph_of(graph);
+  const auto starts = nodes_of(owner, from, count);
+  const auto ends = nodes_of(owner, to, count);
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const Status status = (*owner.*change)(starts[i], ends[i]);
+    if (status != Status::kOk) return status;
+  }
+  return Status::kOk;
+}
+
 }  // namespace
 
 std::shared_ptr<Graph> graph_of(void* handle) {
@@ -86,6 +98,14 @@ std::vector<NodeId> nodes_of(const std::shared_ptr<Graph>& graph, void* const* h
     nodes.push_back(node.id);
   }
   return nodes;
+}
+
+Status add_dependencies(void* graph, void* const* from, void* const* to, std::uint64_t count) {
+  return change_dependencies(&Graph::add_dependency, graph, from, to, count);
+}
+
+Status remove_dependencies(void* graph, void* const* from, void* const* to, std::uint64_t count) {
+  return change_dependencies(&Graph::remove_dependency, graph, from, to, count);
 }
 
 void* instantiate(const Graph& graph) {

@@ -37,6 +37,10 @@ void* node_handle(const std::shared_ptr<Graph>& graph, NodeId id);
 std::vector<NodeId> nodes_of(const std::shared_ptr<Graph>& graph, void* const* handles,
                              std::uint64_t count);
 
+// Between node from[i] and node to[i] of the graph. The first that fails ends it.
+Status add_dependencies(void* graph, void* const* from, void* const* to, std::uint64_t count);
+Status remove_dependencies(void* graph, void* const* from, void* const* to, std::uint64_t count);
+
 void* instantiate(const Graph& graph);
 void destroy_executable(void* handle);
 // Adds a node after `dependencies`; sets its handle.

@@ -55,6 +55,10 @@ enum class RankState : std::uint32_t { kAbsent = 0, kJoining = 1, kJoined = 2, k
 
 // Posts alternate between two places: the one before last is not needed any more once all have come
 // to the last (docs/virtual-gpu.md).
+constexpr std::size_t parity(std::uint64_t number) {
+  return static_cast<std::size_t>(number % 2);
+}
+
 struct RankEntry {
   SharedAtomic<std::uint32_t> state;
   std::int32_t device = -1;  // the machine's number
@@ -66,6 +70,8 @@ struct RankEntry {
   // Boards that this rank made for communicators without some of the ranks.
   SharedAtomic<std::uint64_t> shrinks;
   BoardAddress shrunk;
+
+  bool has_left() const { return state.load() == static_cast<std::uint32_t>(RankState::kLeft); }
 };
 
 // Messages from one rank to another.

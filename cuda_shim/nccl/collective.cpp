@@ -44,7 +44,7 @@ void enqueue_call(void* comm, void* stream, Call call) {
   require(signature.root >= 0 && signature.root < ranks && call.peer >= 0 && call.peer < ranks,
           Outcome::kInvalidArgument, "the root or peer is no rank of the communicator");
   if (signature.reduction >= kReductions) {
-    call.factor = communicator->factor(signature.reduction, signature.type);
+    call.factor = communicator->reductions().factor(signature.reduction, signature.type);
   }
   const int rank = communicator->rank();
   require_on_device(call.send, contributed_bytes(signature, rank, ranks),

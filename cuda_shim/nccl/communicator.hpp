@@ -9,7 +9,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <list>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -20,29 +19,12 @@
 #include "cuda_shim/nccl/board.hpp"
 #include "cuda_shim/nccl/contents.hpp"
 #include "cuda_shim/nccl/endpoint.hpp"
+#include "cuda_shim/nccl/reductions.hpp"
+#include "cuda_shim/nccl/staged.hpp"
 #include "cuda_shim/nccl/timing.hpp"
 #include "cuda_shim/time/completion.hpp"
 
 namespace warpserve::gpu::nccl {
-
-// Bytes in this process' staging.
-class Staged {
- public:
-  Staged() = default;
-  explicit Staged(std::uint64_t bytes);
-  ~Staged();
-  Staged(Staged&& other) noexcept;
-  Staged& operator=(Staged&& other) noexcept;
-  Staged(const Staged&) = delete;
-  Staged& operator=(const Staged&) = delete;
-
-  std::uint64_t offset() const { return offset_; }
-  std::byte* data() const;
-
- private:
-  std::uint64_t offset_ = 0;
-  std::uint64_t bytes_ = 0;
-};
 
 // Any thread may call anything. What waits for others throws NcclFailure where they can't come any
 // more.
@@ -72,10 +54,7 @@ class Communicator final : public Listener, public std::enable_shared_from_this<
   // Blocks until all that was started is done, or the communicator has failed.
   void await_idle();
 
-  // --- Reductions of the program's.
-  std::uint32_t add_reduction(DataType type, Factor factor);
-  void remove_reduction(std::uint32_t reduction);
-  Factor factor(std::uint32_t reduction, DataType type) const;
+  Reductions& reductions() { return reductions_; }
 
   // --- Other communicators of its ranks.
   struct Place {
@@ -183,8 +162,7 @@ class Communicator final : public Listener, public std::enable_shared_from_this<
   std::shared_ptr<Board> split_board_;
   std::uint64_t shrinks_ = 0;
   std::shared_ptr<Board> shrink_board_;
-  std::uint32_t next_reduction_ = kReductions;
-  std::map<std::uint32_t, std::pair<DataType, Factor>> reductions_;
+  Reductions reductions_;
 };
 
 }  // namespace warpserve::gpu::nccl

@@ -50,7 +50,8 @@ FileDescriptor open_descriptor(std::uint32_t pid, std::uint64_t start, int fd, i
 
 Peer::Peer(const ProcessAddress& address)
     : address_(address),
-      ring_(open_descriptor(address.pid, address.start, address.ring_fd, O_WRONLY | O_NONBLOCK)),
+      // For reading as well: a pipe that nobody has open for reading answers a write with SIGPIPE.
+      ring_(open_descriptor(address.pid, address.start, address.ring_fd, O_RDWR | O_NONBLOCK)),
       process_(static_cast<int>(syscall(SYS_pidfd_open, address.pid, 0))) {
   const FileDescriptor staging =
       open_descriptor(address.pid, address.start, address.staging_fd, O_RDONLY);
@@ -62,7 +63,7 @@ Peer::Peer(const ProcessAddress& address)
 }
 
 void Peer::ring() const {
-  // A full pipe has been rung; a closed one belongs to a process whose end the pidfd tells.
+  // A full pipe has been rung. Nobody empties that of a dead process, whose end the pidfd tells.
   const char byte = 0;
   [[maybe_unused]] const ssize_t written = write(ring_.get(), &byte, 1);
 }

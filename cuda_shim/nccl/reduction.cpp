@@ -27,7 +27,7 @@ std::uint32_t ncclRedOpCreatePreMulSum(std::uint32_t* op, void* scalar, std::uin
     } else {
       factor.address = address_of(scalar);
     }
-    *op = communicator->add_reduction(of, factor);
+    *op = communicator->reductions().add(of, factor);
   });
 }
 
@@ -36,6 +36,6 @@ std::uint32_t ncclRedOpDestroy(std::uint32_t op, void* comm) {
     const auto communicator = communicator_of(comm);
     require(op >= kReductions, Outcome::kInvalidArgument,
             "the operations that NCCL has can't be destroyed");
-    communicator->remove_reduction(op);
+    communicator->reductions().remove(op);
   });
 }

@@ -1,6 +1,7 @@
 // The words of NCCL, with the numbers that nccl.h gives them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -105,6 +106,11 @@ constexpr bool is_point_to_point(Operation operation) {
 constexpr bool reduces(Operation operation) {
   return operation == Operation::kAllReduce || operation == Operation::kReduce ||
          operation == Operation::kReduceScatter;
+}
+
+// Of a rank in a list of all.
+constexpr std::size_t index(int rank) {
+  return static_cast<std::size_t>(rank);
 }
 
 // What all ranks of an operation have to say alike.

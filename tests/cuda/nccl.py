@@ -467,6 +467,8 @@ def async_error(comm):
 
 def killed(own):
     """The last rank is killed; the others learn it, give up the operation and go on without."""
+    # As programs have it that are not Python.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     comm, stream = own.communicator(), new_stream()
     buffer = Buffer(struct.pack("<q", own.rank))
     one = ctypes.c_size_t(1)

@@ -10,6 +10,7 @@
 
 #include "timekeeper/server/audit.hpp"
 #include "timekeeper/server/host_clock.hpp"
+#include "timekeeper/server/in_seconds.hpp"
 #include "timekeeper/server/procfs.hpp"
 #include "timekeeper/server/roll_calls.hpp"
 #include "timekeeper/server/supervisor.hpp"
@@ -43,9 +44,9 @@ bool is_polite(int signal_number) {
 }
 
 void report_death(const KilledMember& member) {
-  fprintf(stderr, "warpserve: %s (process %lld) was killed by signal %d (%s) at %.9f s\n",
+  fprintf(stderr, "warpserve: %s (process %lld) was killed by signal %d (%s) at %s\n",
           member.name.c_str(), static_cast<long long>(member.id), member.signal,
-          strsignal(member.signal), static_cast<double>(member.at.ns()) / 1e9);
+          strsignal(member.signal), in_seconds(member.at.ns()).c_str());
 }
 
 void report_death(const RemoteMember& member, const std::string& reason) {

@@ -20,11 +20,11 @@
 #include <span>
 #include <utility>
 
+#include "timekeeper/server/constant_time.hpp"
 #include "timekeeper/server/errors.hpp"
 #include "timekeeper/server/host_clock.hpp"
 #include "timekeeper/server/procfs.hpp"
 #include "timekeeper/server/supervisor.hpp"
-#include "timekeeper/server/zmq/constant_time.hpp"
 
 namespace warpserve {
 

@@ -17,9 +17,9 @@
 #include "timekeeper/server/errors.hpp"
 #include "timekeeper/server/events.hpp"
 #include "timekeeper/server/options.hpp"
+#include "timekeeper/server/session_lock.hpp"
 #include "timekeeper/server/shared_memory.hpp"
 #include "timekeeper/server/zmq/gateway.hpp"
-#include "timekeeper/server/zmq/session_lock.hpp"
 
 namespace warpserve {
 namespace {

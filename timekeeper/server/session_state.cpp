@@ -1,19 +1,13 @@
 #include "timekeeper/server/session_state.hpp"
 
 #include <algorithm>
-#include <cstdio>
 
+#include "timekeeper/server/in_seconds.hpp"
 #include "timekeeper/server/json.hpp"
 
 namespace warpserve {
 
 namespace {
-
-std::string in_seconds(std::int64_t ns) {
-  char text[48];
-  snprintf(text, sizeof text, "%.9f s", static_cast<double>(ns) / 1e9);
-  return text;
-}
 
 void write_threads(JsonWriter& json, const MemberState& member) {
   json.key("threads").begin_array();

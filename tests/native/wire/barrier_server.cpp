@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "timekeeper/server/zmq/session_lock.hpp"
+#include "timekeeper/server/session_lock.hpp"
 
 namespace warpserve {
 namespace {

@@ -16,7 +16,7 @@
 #include "tests/native/wire/barrier_server.hpp"
 #include "timekeeper/client/session.hpp"
 #include "timekeeper/server/errors.hpp"
-#include "timekeeper/server/zmq/session_lock.hpp"
+#include "timekeeper/server/session_lock.hpp"
 
 namespace warpserve {
 namespace {

@@ -7,9 +7,9 @@
 #include <charconv>
 #include <utility>
 
+#include "timekeeper/server/constant_time.hpp"
 #include "timekeeper/server/errors.hpp"
 #include "timekeeper/server/host_clock.hpp"
-#include "timekeeper/server/zmq/constant_time.hpp"
 
 namespace warpserve {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "timekeeper/server/zmq/constant_time.hpp"
+#include "timekeeper/server/constant_time.hpp"
 
 namespace warpserve {
 namespace {

@@ -1,4 +1,4 @@
-#include "timekeeper/server/zmq/session_lock.hpp"
+#include "timekeeper/server/session_lock.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
