@@ -78,7 +78,7 @@ class EngineLaunch:
             pid = _spawn(
                 session, self.command, {**env, **(more_env or {}), **self._config.engine_env}, log
             )
-            yield RunningEngine(session, env, pid, log)
+            yield RunningEngine(session, env, pid, log, steps)
 
     def _asked(self, steps: Path | None) -> MemberOptions:
         return MemberOptions(
@@ -100,6 +100,7 @@ class RunningEngine:
     """Of its session's members."""
     pid: int
     log: Path | None
+    steps: Path | None = None
 
     def spawn(self, command: Sequence[str], log: Path) -> int:
         """Another member, such as a client; its pid."""
@@ -120,7 +121,8 @@ class RunningEngine:
         if self.log is None:
             return f"the engine ended {code}"
         text = self.log.read_text(errors="replace")
-        when = "in mid-run" if _READY.search(text) else "before it was ready"
+        has_begun = _READY.search(text) or has_steps(self.steps)
+        when = "in mid-run" if has_begun else "before it was ready"
         return f"the engine ended {when} {code}{_reason(text, exit_code)}: see {self.log}"
 
     def killed(self) -> str:
@@ -140,6 +142,11 @@ class RunningEngine:
             exited = self.session.wait_exited(left_s)
             if exited is None or exited.pid == self.pid:
                 return
+
+
+def has_steps(folder: Path | None) -> bool:
+    """Whether the engine has logged one there."""
+    return folder is not None and any(file.stat().st_size for file in folder.iterdir())
 
 
 def _reason(log: str, exit_code: int) -> str:

@@ -11,7 +11,7 @@ import yaml
 
 from warpserve.bench import clients, results
 from warpserve.bench.config import RunConfig
-from warpserve.bench.engine import EngineEnded, EngineLaunch, RunningEngine
+from warpserve.bench.engine import EngineEnded, EngineLaunch, RunningEngine, has_steps
 from warpserve.bench.environment import describe_environment
 from warpserve.bench.host_cost import HostMeter
 from warpserve.bench.kv_cache import kv_tokens
@@ -139,7 +139,7 @@ class _Ends:
         except EngineEnded as error:
             self.has_server = False
             self.failure = str(error)
-            if not _has_begun(self._folder):
+            if not has_steps(self._folder.steps):
                 return True
             self._give_up_s = time.monotonic() + _CLIENT_LIMIT_S
             return False
@@ -159,7 +159,7 @@ def _watch(engine: RunningEngine, ends: _Ends, folder: RunFolder) -> Serving:
     meter = HostMeter(engine.session.timekeeper_pid)
     has_begun = False
     while not ends.wait():
-        has_begun = has_begun or _has_begun(folder)
+        has_begun = has_begun or has_steps(folder.steps)
         if has_begun:
             meter.look()
         else:
@@ -170,11 +170,6 @@ def _watch(engine: RunningEngine, ends: _Ends, folder: RunFolder) -> Serving:
         ends.client: "client",
     }
     return Serving(wall_s=meter.wall_s, steps=_steps(folder), processes=meter.costs(names))
-
-
-def _has_begun(folder: RunFolder) -> bool:
-    """Whether the engine has taken a step."""
-    return any(file.stat().st_size for file in folder.steps.iterdir())
 
 
 def _steps(folder: RunFolder) -> int:

@@ -166,7 +166,7 @@ def bench_with(stand_in: str, warpserve: Warpserve, folder: RunFolder, *options:
     ("victim", "complaint"),
     [
         ("client", "the client failed (exit code -9): see {folder}/client.log"),
-        ("server", "the engine ended in mid-run (exit code -9): see {folder}/engine.log"),
+        ("server", "ended before it was ready (exit code -9): see {folder}/engine.log"),
     ],
 )
 def test_a_benchmark_in_which_one_is_killed_keeps_its_folder(
