@@ -367,10 +367,15 @@ def test_an_unknown_gpu_is_refused(warpserve: Warpserve) -> None:
     assert "h1000" in done.stderr
 
 
+def torch_version(cuda: str) -> str:
+    """As torch/version.py has it."""
+    return f"__version__ = '2.11.0'\ncuda: Optional[str] = '{cuda}'\n"
+
+
 def test_the_cuda_major_follows_from_the_command(tmp_path: Path) -> None:
     packages = tmp_path / "lib/python3.11/site-packages"
     (packages / "torch").mkdir(parents=True)
-    (packages / "torch/version.py").write_text("cuda: Optional[str] = '12.8'\n")
+    (packages / "torch/version.py").write_text(torch_version("12.8"))
     (tmp_path / "bin").mkdir()
     python = tmp_path / "bin/python3"
     python.symlink_to(sys.executable)
@@ -389,6 +394,6 @@ def test_the_cuda_major_follows_from_the_command(tmp_path: Path) -> None:
         source = f"int libcudart_static_0, {name}; int main() {{}}"
         subprocess.run(["cc", "-x", "c", "-", "-o", program], input=source, text=True, check=True)
         assert cuda_major(["static"], env) == major
-    (packages / "torch/version.py").write_text("cuda: Optional[str] = '11.8'\n")
+    (packages / "torch/version.py").write_text(torch_version("11.8"))
     with pytest.raises(SessionError, match="built for CUDA 11"):
         cuda_major(["vllm"], env)
