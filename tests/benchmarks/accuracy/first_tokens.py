@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 from pathlib import Path
-from statistics import median
 from typing import NamedTuple
 
-from tests.benchmarks.accuracy.cases import CASES, deployment_of
+from tests.benchmarks.accuracy.cases import Case
+from tests.benchmarks.accuracy.excess import Step, excess_table
 from tests.benchmarks.predictors.real_runs import context_at, token_instants_s
 from warpserve.bench.calibration.observations import decodes
 from warpserve.bench.real.read import read_run
@@ -21,7 +21,6 @@ from warpserve.bench.real.schema import Request
 from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.captured import padded_tokens
 from warpserve.predictors.predictor import Predictor
-from warpserve.predictors.spec import predictor_of
 
 _AT_ONCE_S = 1e-4
 _NEAR = 0.2
@@ -30,13 +29,6 @@ _BUDGET_TOKENS = 2048
 """Of both runs: what goes into one step."""
 _UP_TO = (512, 768, 1024, 1280, 1536, 2048)
 """Tokens of a row."""
-
-
-class Step(NamedTuple):
-    tokens: int
-    measured_ms: float
-    """Less the predicted time of a step before it, where there was one."""
-    predicted_ms: float
 
 
 class Prefilled(NamedTuple):
@@ -92,6 +84,7 @@ def _step(
 
 
 def steps(found: Sequence[Prefilled], predictor: Predictor) -> Iterator[Step]:
+    """Their measured time is less the predicted time of a step before, where there was one."""
     for each in found:
         window_ms = (each.first_s - each.scheduled_s) * 1e3
         before_ms = predictor.predict(decodes(list(each.contexts))).duration_ns / 1e6
@@ -103,24 +96,10 @@ def steps(found: Sequence[Prefilled], predictor: Predictor) -> Iterator[Step]:
 
 
 def markdown() -> Iterator[str]:
-    """How much longer steps took than predicted, in the median."""
-    bounds = [*pairwise((0, *_UP_TO))]
-    yield f"| GPU, predictor | {' | '.join(f'{low + 1:,} to {high:,}' for low, high in bounds)} |"
-    yield f"|---|{'---|' * len(bounds)}"
-    for case in CASES:
-        predictor = predictor_of(case.spec(""), deployment_of(case))
-        found = list(steps(list(prefilled(case.real)), predictor))
-        cells = " | ".join(_cell(found, low, high) for low, high in bounds)
-        yield f"| {case.name} | {cells} |"
+    def steps_of(case: Case, predictor: Predictor) -> Iterator[Step]:
+        return steps(list(prefilled(case.real)), predictor)
 
-
-def _cell(found: Sequence[Step], low: int, high: int) -> str:
-    chosen = [each for each in found if low < each.tokens <= high]
-    if not chosen:
-        return ""
-    more_ms = median(each.measured_ms - each.predicted_ms for each in chosen)
-    measured_ms = median(each.measured_ms for each in chosen)
-    return f"{more_ms:+.1f} of {measured_ms:.0f} ms ({len(chosen)})"
+    return excess_table(_UP_TO, steps_of, digits=0)
 
 
 def _first_s(request: Request) -> float:

@@ -11,15 +11,14 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from typing import NamedTuple
 
-from tests.benchmarks.accuracy.cases import CASES, deployment_of
+from tests.benchmarks.accuracy.cases import Case
+from tests.benchmarks.accuracy.excess import Step, excess_table
 from tests.benchmarks.predictors.real_runs import token_instants_s
 from warpserve.bench.calibration.observations import decodes
 from warpserve.bench.real.read import read_run
 from warpserve.predictors.predictor import Predictor
-from warpserve.predictors.spec import predictor_of
 
 _NEAR = (0.92, 1.13)
 """Measured over predicted: what one step more or less puts outside."""
@@ -33,12 +32,6 @@ class Ending(NamedTuple):
     end_s: float
     context: int
     """At its end."""
-
-
-class Step(NamedTuple):
-    requests: int
-    measured_ms: float
-    predicted_ms: float
 
 
 def endings(folder: Path) -> tuple[list[Ending], float]:
@@ -70,21 +63,7 @@ def last_steps(found: Sequence[Ending], begin_s: float, predictor: Predictor) ->
 
 
 def markdown() -> Iterator[str]:
-    """How much longer steps took than predicted, in the median."""
-    bounds = [*pairwise((0, *_UP_TO))]
-    yield f"| GPU, predictor | {' | '.join(f'{low + 1} to {high}' for low, high in bounds)} |"
-    yield f"|---|{'---|' * len(bounds)}"
-    for case in CASES:
-        predictor = predictor_of(case.spec(""), deployment_of(case))
-        steps = list(last_steps(*endings(case.real), predictor))
-        cells = " | ".join(_cell(steps, low, high) for low, high in bounds)
-        yield f"| {case.name} | {cells} |"
+    def steps_of(case: Case, predictor: Predictor) -> Iterator[Step]:
+        return last_steps(*endings(case.real), predictor)
 
-
-def _cell(steps: Sequence[Step], low: int, high: int) -> str:
-    found = [each for each in steps if low < each.requests <= high]
-    if not found:
-        return ""
-    more_ms = median(each.measured_ms - each.predicted_ms for each in found)
-    measured_ms = median(each.measured_ms for each in found)
-    return f"{more_ms:+.2f} of {measured_ms:.1f} ms ({len(found)})"
+    return excess_table(_UP_TO, steps_of, digits=1)
