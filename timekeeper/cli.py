@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
-from warpserve.console import console
+from warpserve.console import console, fail
 from warpserve.errors import ProtocolMismatch, SessionEnded
 from warpserve.timekeeper.doctor import Verdict, examine
 from warpserve.timekeeper.launcher import list_sessions, session_state
 from warpserve.timekeeper.report import print_findings, print_state
-
-_EXIT_USAGE = 2
 
 
 def status(
@@ -24,7 +22,7 @@ def status(
     """Show running sessions: the time, the members, who waits for what, what keeps time still."""
     folders = [f for f in list_sessions() if session in (None, f.name)]
     if session is not None and not folders:
-        _fail(f"no session {session}; running: {[f.name for f in list_sessions()]}", _EXIT_USAGE)
+        fail(f"no session {session}; running: {[f.name for f in list_sessions()]}")
     if not folders and not as_json:
         console().print("no session is running")
     for folder in folders:
@@ -52,8 +50,3 @@ def doctor(
         print_findings(console(), findings)
     if any(finding.verdict is Verdict.BROKEN for finding in findings):
         raise typer.Exit(1)
-
-
-def _fail(message: str, exit_code: int) -> NoReturn:
-    print(f"warpserve: {message}", file=sys.stderr)
-    raise typer.Exit(exit_code)

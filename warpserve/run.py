@@ -9,11 +9,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
 
+from warpserve.console import fail
 from warpserve.errors import SessionEnded, WarpserveError
 from warpserve.members import MemberOptions, member_environment, prepare_members
 from warpserve.timekeeper.elf import is_static_program
@@ -22,7 +23,6 @@ from warpserve.timekeeper.options import Clock, Guard, OnStall, SessionOptions
 from warpserve.timekeeper.report import summary_line
 from warpserve.timekeeper.state import SessionState
 
-_EXIT_USAGE = 2
 _EXIT_TIMEKEEPER_DIED = 95
 _EXIT_STALLED = 96
 _EXIT_AUDIT = 98
@@ -139,11 +139,11 @@ def run(
         )
         exit_code, state = _run(options, command, asked)
     except SessionEnded as error:
-        _fail(str(error), _EXIT_TIMEKEEPER_DIED)
+        fail(error, _EXIT_TIMEKEEPER_DIED)
     except WarpserveError as error:
-        _fail(str(error), _EXIT_USAGE)
+        fail(error)
     if state is None:
-        _fail("the Timekeeper died; the session was ended", _EXIT_TIMEKEEPER_DIED)
+        fail("the Timekeeper died; the session was ended", _EXIT_TIMEKEEPER_DIED)
     if summary is not None:
         _write_summary(summary, state)
     if not quiet:
@@ -177,7 +177,7 @@ def _write_summary(path: Path, state: SessionState) -> None:
     try:
         path.write_text(state.model_dump_json(by_alias=True, indent=2) + "\n")
     except OSError as error:
-        _fail(f"cannot write the summary: {error}", _EXIT_USAGE)
+        fail(f"cannot write the summary: {error}")
 
 
 def _leave_terminal_signals_to(session: RunningSession) -> None:
@@ -210,7 +210,7 @@ def _start_time(text: str | None) -> datetime.datetime | None:
     try:
         moment = datetime.datetime.fromisoformat(text)
     except ValueError:
-        _fail(f"--start-time is 'now' or ISO 8601 (2026-01-31T12:00:00), not {text!r}", _EXIT_USAGE)
+        fail(f"--start-time is 'now' or ISO 8601 (2026-01-31T12:00:00), not {text!r}")
     return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
 
 
@@ -218,7 +218,7 @@ def _options(**values: object) -> SessionOptions:
     try:
         return SessionOptions.model_validate(values)
     except ValidationError as error:
-        _fail("; ".join(_mistake(dict(e)) for e in error.errors()), _EXIT_USAGE)
+        fail("; ".join(_mistake(dict(e)) for e in error.errors()))
 
 
 def _mistake(error: dict[str, Any]) -> str:
@@ -228,8 +228,3 @@ def _mistake(error: dict[str, Any]) -> str:
     if error["type"] == "string_pattern_mismatch":
         what = f"must be {SessionOptions.model_fields[name].description}, not {error['input']!r}"
     return f"--{name.replace('_', '-')}: {what}"
-
-
-def _fail(message: str, exit_code: int) -> NoReturn:
-    print(f"warpserve: {message}", file=sys.stderr)
-    raise typer.Exit(exit_code)

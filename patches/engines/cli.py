@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from rich import box
 from rich.table import Table
 
-from warpserve.console import console
+from warpserve.console import console, fail
 from warpserve.errors import WarpserveError
 from warpserve.patches.engines import EngineRequirement, EngineStore
 from warpserve.patches.engines import install as install_engine
@@ -41,7 +41,7 @@ def install(
         with console(stderr=True).status(f"installing {wanted}, see {log_of(wanted, store)}"):
             installed = install_engine(wanted, store=store, python=python, insist=insist)
     except WarpserveError as error:
-        _fail(error)
+        fail(error)
     console().print(f"{wanted}: {installed.path}", soft_wrap=True)
 
 
@@ -53,7 +53,7 @@ def list_engines(
     try:
         engines = list(EngineStore())
     except WarpserveError as error:
-        _fail(error)
+        fail(error)
     if as_json:
         print(json.dumps([found.model_dump(mode="json") for found in engines], indent=2))
     elif not engines:
@@ -71,9 +71,4 @@ def remove(requirement: _Requirement) -> None:
     try:
         remove_engine(EngineRequirement.parse(requirement), store=EngineStore())
     except WarpserveError as error:
-        _fail(error)
-
-
-def _fail(error: WarpserveError) -> NoReturn:
-    typer.echo(f"warpserve: {error}", err=True)
-    raise typer.Exit(2)
+        fail(error)
