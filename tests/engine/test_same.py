@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from difflib import unified_diff
 from pathlib import Path
 
 import pytest
@@ -27,10 +28,10 @@ HICACHE = (
 )  # fmt: skip
 
 
-def results(run: Run) -> dict[str, str]:
-    """What must not differ, by file. Not the ids of requests, of which vLLM draws a part, nor what
-    the host has spent, nor when SGLang has asked itself something: as it starts up, ranks look for
-    each other with timers, more or fewer times.
+def results(run: Run) -> dict[str, list[str]]:
+    """The lines of what must not differ, by file. Not the ids of requests, of which vLLM draws a
+    part, nor what the host has spent, nor when SGLang has asked itself something: as it starts up,
+    ranks look for each other with timers, more or fewer times.
     """
     folder = run.folder
     files = (folder.requests, folder.prompts, folder.config)
@@ -41,26 +42,30 @@ def results(run: Run) -> dict[str, str]:
         if any(index_of(request_id) is not None for request_id in step["request_ids"])
     ]
     return {
-        **{file.name: file.read_text() for file in files},
-        folder.summary.name: json.dumps({key: summary[key] for key in summary if key != "host"}),
-        folder.steps.name: "\n".join(map(json.dumps, steps)),
-        folder.metrics.name: counted(run),
+        **{file.name: file.read_text().splitlines() for file in files},
+        folder.summary.name: [f"{key}: {summary[key]}" for key in summary if key != "host"],
+        folder.steps.name: [json.dumps(step) for step in steps],
+        folder.metrics.name: list(counted(run)),
     }
 
 
-def counted(run: Run) -> str:
-    """The engine's metrics over time. Which of several API servers takes a request is up to the
-    kernel, so each counts other steps as its own, and sums add up in another order.
+def counted(run: Run) -> Iterator[str]:
+    """The engine's metrics over time, a value a line. Which of several API servers takes a request
+    is up to the kernel, so each counts other steps as its own, and sums add up in another order.
     """
-    readings = [
-        {
-            name: round(value, 9)
-            for name, value in sorted(reading["metrics"].items())
-            if not name.startswith("vllm:iteration_tokens_total")
-        }
-        for reading in read_samples(run.folder.metrics)
+    for reading in read_samples(run.folder.metrics):
+        for name, value in sorted(reading["metrics"].items()):
+            if not name.startswith("vllm:iteration_tokens_total"):
+                yield f"{reading['time_ns']} {name} {round(value, 9)}"
+
+
+def differences(one: dict[str, list[str]], other: dict[str, list[str]]) -> list[str]:
+    """The lines of either that the other lacks, in its place."""
+    return [
+        f"{file}{line}"
+        for file in one
+        for line in unified_diff(one[file], other[file], lineterm="", n=0)
     ]
-    return "\n".join(map(json.dumps, readings))
 
 
 @pytest.mark.parametrize(
@@ -87,4 +92,4 @@ def test_on_idle_and_on_busy_cores(
     on_idle_cores = bench(tmp_path / "idle", *LOAD, *options, engine=engine)
     with busy_cores():
         on_busy_cores = bench(tmp_path / "busy", *LOAD, *options, engine=engine)
-    assert results(on_idle_cores) == results(on_busy_cores)
+    assert differences(results(on_idle_cores), results(on_busy_cores)) == []
