@@ -10,6 +10,7 @@ from rich import box
 from rich.table import Table
 
 from warpserve.console import console
+from warpserve.predictors.learned.bent_line import BentLine
 from warpserve.predictors.learned.features import NAMES
 from warpserve.predictors.learned.fit import fit as learn
 from warpserve.predictors.learned.predictor import Regression
@@ -36,17 +37,19 @@ def fit(
 def _table(regression: Regression) -> Table:
     """A column for each kind of steps, and one for those of a kind that there are too few of."""
     stages = {**regression.stages, "any other": regression.any}
-    table = Table("ns for one (largest seen)", *stages, box=box.SIMPLE_HEAD)
+    table = Table("ms for the largest seen", *stages, box=box.SIMPLE_HEAD)
     for index, name in enumerate(NAMES):
         table.add_row(
             name,
-            *(
-                f"{stage.coefficients_ns[index]:,.2f} ({stage.largest[index]:,.0f})"
-                for stage in stages.values()
-            ),
+            *(_largest(stage.lines[index], stage.largest[index]) for stage in stages.values()),
         )
     table.add_section()
     table.add_row("steps", *(f"{stage.steps:,}" for stage in stages.values()))
     table.add_row("held out, median", *(f"{s.held_out_median:.1%}" for s in stages.values()))
     table.add_row("9 of 10 within", *(f"{s.held_out_p90:.1%}" for s in stages.values()))
     return table
+
+
+def _largest(line: BentLine, largest: float) -> str:
+    """Such as ``1.234 (2,048)``."""
+    return f"{line.at_ns(largest) / 1e6:,.3f} ({largest:,.0f})" if largest else ""

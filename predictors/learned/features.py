@@ -6,16 +6,14 @@ from __future__ import annotations
 
 from warpserve.predictors.batch import Batch
 
-_BENDS = (32, 128, 512)
-"""Tokens from which on each may take longer: as long as matrices wait for weights, none does."""
-
 NAMES = (
     "step",
     "tokens",
-    *(f"tokens above {bend}" for bend in _BENDS),
     "requests",
     "context of decodes",
+    "longest context of decodes",
     "prefills, if any",
+    "tokens of prefills",
     "pairs of prefills",
     "cached tokens of prefills",
     "context of decodes beside prefills",
@@ -34,24 +32,27 @@ def stage_of(batch: Batch) -> str:
 
 
 def features(batch: Batch) -> list[float]:
-    """In the order of NAMES."""
-    tokens = batch.padded_tokens
-    context = pairs = cached_of_prefills = 0.0
+    """In the order of NAMES; none is negative."""
+    context = longest = prefilled = pairs = cached_of_prefills = 0.0
     has_prefill = False
     for new, cached, is_prefill in batch.requests:
+        length = new + cached
         if is_prefill:
             has_prefill = True
+            prefilled += new
             pairs += new * (cached + new / 2)
             cached_of_prefills += cached
         else:
-            context += new + cached
+            context += length
+            longest = max(longest, length)
     return [
         1.0,
-        tokens,
-        *(max(0, tokens - bend) for bend in _BENDS),
+        batch.padded_tokens,
         len(batch.requests),
         context,
+        longest,
         float(has_prefill),
+        prefilled,
         pairs,
         cached_of_prefills,
         context if has_prefill else 0.0,
