@@ -1325,9 +1325,11 @@ def test_a_session_can_refuse_to_guess(log: Path, monkeypatch: pytest.MonkeyPatc
         predictor_of_session(deployment()).predict(decodes(3, 100))
 
 
-def test_members_are_told_to_be_strict(tmp_path: Path) -> None:
+def test_members_are_told_of_predictors_that_are_asked_for_as_a_whole(tmp_path: Path) -> None:
     with pytest.raises(SessionError, match="say --predictor"):
         prepare_members(MemberOptions(strict=True), ["true"])
+    with pytest.raises(SessionError, match="which with --gpu"):
+        prepare_members(MemberOptions(predictor="analytic"), ["true"])
     for strict in (False, True):
         asked = MemberOptions(predictor="analytic", strict=strict)
         env = member_environment(asked, tmp_path / str(strict), ["true"])

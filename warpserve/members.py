@@ -45,6 +45,8 @@ def prepare_members(asked: MemberOptions, command: Sequence[str]) -> None:
     """
     if asked.strict and asked.predictor is None:
         raise SessionError("--strict is about a predictor: say --predictor, too")
+    if asked.predictor is not None and asked.gpu is None:
+        raise SessionError("--predictor is about GPUs: say which with --gpu, such as h100-sxm:2")
     if asked.predictor is not None:
         _check_predictor(asked.predictor, asked.gpu)
     if asked.acceptance is not None:
