@@ -47,6 +47,20 @@ def weights_of(config: Mapping[str, Any], asked: str | None = None) -> ModelWeig
     return ModelWeights(FORMATS["bf16"] if name == "mxfp4" else weights, weights)
 
 
+def has_stored_scales(config: Mapping[str, Any]) -> bool:
+    """Whether what activations in fp8 are scaled by comes with the weights, one number a matrix.
+
+    Else an engine finds it in each step. ``config``: a model's, with weights in fp8.
+    """
+    quantization = config.get("quantization_config") or {}
+    method = str(quantization.get("quant_method", "")).lower()
+    if method == "compressed-tensors":
+        groups = (quantization.get("config_groups") or {}).values()
+        inputs = [group.get("input_activations") or {} for group in groups]
+        return any(each.get("strategy") == "tensor" and not each.get("dynamic") for each in inputs)
+    return method == "modelopt" or quantization.get("activation_scheme") == "static"
+
+
 def _name_in(quantization: Mapping[str, Any]) -> str:
     method = str(quantization.get("quant_method", "")).lower()
     if not quantization:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import statistics
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,19 @@ from warpserve.predictors.aiconfigurator.client import aiconfigurator, python_en
 from warpserve.predictors.aiconfigurator.launches import without_launches
 from warpserve.predictors.aiconfigurator.outliers import MEASURED_ROWS, without_outliers
 from warpserve.predictors.aiconfigurator.step_table import StepTable, TableCosts
+from warpserve.predictors.aiconfigurator.triton_fp8 import (
+    COLUMNS,
+    Shape,
+    of_bf16,
+    parts_by_shape,
+)
 from warpserve.predictors.aiconfigurator.unlisted import unlisted
 from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.composed import Composed
 from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.predictor import PredictorError, Provenance
 from warpserve.predictors.spec import check_spec
+from warpserve.predictors.weights import has_stored_scales
 
 pytest.importorskip("aiconfigurator_core")
 
@@ -312,6 +320,7 @@ def test_a_session_that_would_find_no_tables_does_not_begin(
         ("a100-80", {}, "45 %"),
         ("h100-sxm", {"weights": "fp8_block"}, "come from sglang's tables"),
         ("l40s", {"weights": "fp8_block"}, "come out too long"),
+        ("h100-sxm", {"config": MODELS["qwen3-30b-a3b"], "weights": "fp8"}, "Triton's in bf16"),
         ("h100-sxm", {"engine_version": "0.33.0"}, "stand in for vllm 0.33.0"),
         (
             "b200:2",
@@ -396,3 +405,88 @@ def test_notes_reach_the_log(caplog: pytest.LogCaptureFixture) -> None:
 def test_what_is_no_table_is_refused(text: str) -> None:
     with pytest.raises(PredictorError, match="not a table"):
         StepTable.from_json(text)
+
+
+# Experts in fp8 on Hopper
+
+DYNAMIC = {"quant_method": "fp8", "activation_scheme": "dynamic"}
+STATIC = {"quant_method": "fp8", "activation_scheme": "static"}
+A_ROW = {"config_groups": {"0": {"input_activations": {"strategy": "token", "dynamic": True}}}}
+A_TENSOR = {"config_groups": {"0": {"input_activations": {"strategy": "tensor"}}}}
+
+
+def experts_ms(**changes: Any) -> dict[int, float]:
+    """Of Qwen3-30B-A3B, by tokens."""
+    of_experts = deployment("qwen3-30b-a3b", **changes)
+    (operator,) = (op for op in tables.build_table(of_experts).decode_operators if op.name == "moe")
+    asked = (1, 32, 1024, 8192)
+    return {n: operator.duration_ns[tables._TOKENS.index(n)] / 1e6 for n in asked}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"engine": "sglang", "engine_version": "0.5.14"}, {"hardware": hardware_of("h200")}],
+)
+def test_experts_in_fp8_take_a_part_of_those_in_bf16(changes: dict[str, Any]) -> None:
+    """Half of the bytes, on units of twice the rate."""
+    in_bf16, in_fp8 = experts_ms(**changes), experts_ms(weights="fp8", **changes)
+    for tokens, duration_ms in in_fp8.items():
+        assert 0.5 < duration_ms / in_bf16[tokens] < 0.75
+
+
+def test_vllm_s_experts_with_stored_scales_are_those_of_its_tables() -> None:
+    config = MODELS["qwen3-30b-a3b"]
+    static, dynamic = (
+        experts_ms(config={**config, "quantization_config": quantization})
+        for quantization in (STATIC, DYNAMIC)
+    )
+    assert static[32] > 4 * dynamic[32]
+    assert dynamic == experts_ms(weights="fp8")
+
+
+@pytest.mark.parametrize(
+    ("quantization", "are_stored"),
+    [
+        (DYNAMIC, False),
+        (STATIC, True),
+        ({"quant_method": "modelopt", "quant_algo": "FP8"}, True),
+        ({"quant_method": "compressed-tensors", **A_ROW}, False),
+        ({"quant_method": "compressed-tensors", **A_TENSOR}, True),
+        ({}, False),
+    ],
+)
+def test_scales_of_activations_are_stored_or_not(
+    quantization: dict[str, Any], are_stored: bool
+) -> None:
+    assert has_stored_scales({"quantization_config": quantization}) is are_stored
+
+
+def test_blocks_show_how_right_parts_of_another_version_are() -> None:
+    """Triton's times with weights in blocks, of which both versions have tables on H200."""
+    import aiconfigurator_core
+    from pyarrow import parquet
+
+    data = Path(str(aiconfigurator_core.__file__)).parent / "systems/data/h200_sxm/moe/vllm"
+    rows = parquet.read_table(data / "0.24.0/moe_perf.parquet").to_pylist()
+    keyed = {
+        (Shape(*(r[c] for c in COLUMNS)), r["num_tokens"], r["distribution"], r["moe_dtype"]): r
+        for r in rows
+        if "triton" in r["kernel_source"]
+    }
+    parts = parts_by_shape("fp8_block")
+    errors = []
+    for (shape, tokens, spread, mode), row in keyed.items():
+        in_bf16 = keyed.get((shape, tokens, spread, "bfloat16"))
+        part = parts.get(shape, {}).get(tokens)
+        if mode == "fp8_block" and in_bf16 is not None and part is not None:
+            errors.append(abs(part * in_bf16["latency"] / row["latency"] - 1))
+    print(len(errors), statistics.median(errors), statistics.quantiles(errors, n=10)[-1])
+    assert len(errors) > 2_000
+    assert statistics.median(errors) < 0.025
+    assert statistics.quantiles(errors, n=10)[-1] < 0.11
+
+
+def test_shapes_that_were_not_timed_take_what_others_do_in_the_median() -> None:
+    odd = {**MODELS["qwen3-30b-a3b"], "moe_intermediate_size": 1024}
+    (part,) = of_bf16(deployment(config=odd, weights="fp8"), [32])
+    assert 0.55 < part < 0.75

@@ -27,12 +27,14 @@ from warpserve.predictors import marlin
 from warpserve.predictors.aiconfigurator.launches import without_launches
 from warpserve.predictors.aiconfigurator.outliers import MEASURED_ROWS, without_outliers
 from warpserve.predictors.aiconfigurator.step_table import Limits, Operator, StepTable
+from warpserve.predictors.aiconfigurator.triton_fp8 import of_bf16, takes_triton
 from warpserve.predictors.aiconfigurator.unlisted import unlisted
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.hardware import Hardware
 from warpserve.predictors.model_shape import LatentAttention, model_shape
 from warpserve.predictors.mxfp8 import multiplies_in_fp8
 from warpserve.predictors.predictor import PredictorError
+from warpserve.predictors.weights import FORMATS, WeightFormat
 
 _PACKAGE = "aiconfigurator-core"
 _SYSTEMS = {
@@ -306,11 +308,18 @@ class _Model:
     def _with_asked_kernels(self, operator: Operator) -> Operator:
         if operator.name != _EXPERTS:
             return operator
+        if takes_triton(self._deployment):
+            return self._in_triton_fp8(operator)
         more_ns = [round(marlin.more_ns(self._deployment, tokens)) for tokens in _TOKENS]
         if not any(more_ns):
             return operator
         durations_ns = list(map(sum, zip(operator.duration_ns, more_ns, strict=True)))
         return Operator(operator.name, f"{operator.source} and Marlin's rate", durations_ns)
+
+    def _in_triton_fp8(self, in_bf16: Operator) -> Operator:
+        pairs = zip(in_bf16.duration_ns, of_bf16(self._deployment, _TOKENS), strict=True)
+        durations_ns = [round(duration_ns * part) for duration_ns, part in pairs]
+        return Operator(in_bf16.name, f"{in_bf16.source} in bf16, Triton's part", durations_ns)
 
     def _share_of(self, name: str) -> float:
         """Of an operator's time in the whole model, what the deployment's stage takes."""
@@ -478,6 +487,9 @@ def _config_of(deployment: Deployment) -> dict[str, Any]:
 
 def _modes(deployment: Deployment) -> dict[str, str]:
     modes = {"kvcache_quant_mode": _KV_MODES[deployment.kv_cache_bytes]}
+    experts = _asked_experts(deployment)
+    if experts != deployment.model_weights.experts:
+        modes["moe_quant_mode"] = _MOE_MODES[experts.name]
     if deployment.engine == "sglang" and multiplies_in_fp8(deployment):
         modes["moe_quant_mode"] = _MXFP4_IN_FP8
     is_latent = isinstance(model_shape(deployment.config).attention, LatentAttention)
@@ -486,10 +498,15 @@ def _modes(deployment: Deployment) -> dict[str, str]:
         modes["fmha_quant_mode"] = _ATTENTION_MODE
     if _package_reads_weights(deployment):
         return modes
-    weights = deployment.model_weights.experts.name
-    modes["gemm_quant_mode"] = _GEMM_MODES[weights]
-    modes["moe_quant_mode"] = _MOE_MODES.get(weights, "bfloat16")
+    modes["gemm_quant_mode"] = _GEMM_MODES[deployment.model_weights.experts.name]
+    modes["moe_quant_mode"] = _MOE_MODES.get(experts.name, "bfloat16")
     return modes
+
+
+def _asked_experts(deployment: Deployment) -> WeightFormat:
+    """How those experts are stored that the package is asked about."""
+    own = deployment.model_weights.experts
+    return FORMATS["bf16"] if takes_triton(deployment) else own
 
 
 def _check_same_weights(deployment: Deployment, understood: Any) -> None:
@@ -497,7 +514,7 @@ def _check_same_weights(deployment: Deployment, understood: Any) -> None:
     ours = deployment.model_weights
     pairs = [("weights", ours.dense, understood.gemm_quant_mode)]
     if understood.moe_ep_size is not None and model_shape(deployment.config).experts is not None:
-        pairs.append(("experts", ours.experts, understood.moe_quant_mode))
+        pairs.append(("experts", _asked_experts(deployment), understood.moe_quant_mode))
     for name, stored, mode in pairs:
         if abs(mode.value.memory / stored.bytes_per_weight - 1) > _SCALES_OF_WEIGHTS:
             raise PredictorError(
@@ -512,6 +529,11 @@ def _known_holes(deployment: Deployment, tables: str) -> Iterator[str]:
         yield f"tables of {tables} stand in for {deployment.engine} {deployment.engine_version}"
     if kind == "l40s" and deployment.tensor_parallel > 1:
         yield "l40s: collectives over PCIe were measured with older engines only"
+    if takes_triton(deployment):
+        yield (
+            "experts in fp8 were not timed in the kernel that the engine takes: it is Triton's in "
+            "bf16, times what fp8 takes of it in H200's tables of vLLM 0.19"
+        )
     if kind == "a100-80":
         yield "a100-80: tables of an old engine; TTFT has been reported to be some 45 % off"
 
