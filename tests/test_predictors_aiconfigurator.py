@@ -321,6 +321,7 @@ def test_a_session_that_would_find_no_tables_does_not_begin(
         ("h100-sxm", {"weights": "fp8_block"}, "come from sglang's tables"),
         ("l40s", {"weights": "fp8_block"}, "come out too long"),
         ("h100-sxm", {"config": MODELS["qwen3-30b-a3b"], "weights": "fp8"}, "Triton's in bf16"),
+        ("h100-sxm", {"config": MODELS["gpt-oss-20b"], "engine": "sglang"}, "from vllm's tables"),
         ("h100-sxm", {"engine_version": "0.33.0"}, "stand in for vllm 0.33.0"),
         (
             "b200:2",
@@ -407,7 +408,28 @@ def test_what_is_no_table_is_refused(text: str) -> None:
         StepTable.from_json(text)
 
 
-# Experts in fp8 on Hopper
+# Experts
+
+OF_SGLANG = {"engine": "sglang", "engine_version": "0.5.14"}
+
+
+def experts_of(model: str, **changes: Any) -> dict[int, float]:
+    """What they take, in ms, by tokens."""
+    of_experts = deployment(model, **changes)
+    (operator,) = (op for op in tables.build_table(of_experts).decode_operators if op.name == "moe")
+    asked = (1, 32, 1024, 8192)
+    return {n: operator.duration_ns[tables._TOKENS.index(n)] / 1e6 for n in asked}
+
+
+def test_both_engines_run_gpt_oss_in_the_same_kernels_on_hopper() -> None:
+    under_vllm, under_sglang = (experts_of("gpt-oss-120b", **engine) for engine in ({}, OF_SGLANG))
+    assert under_sglang == under_vllm
+    whole = {"expert_parallel": True, "tensor_parallel": 2}
+    as_bf16 = experts_of("gpt-oss-120b", **OF_SGLANG, **whole)
+    assert as_bf16[32] > 1.5 * experts_of("gpt-oss-120b", **whole)[32]
+
+
+# In fp8, on Hopper
 
 DYNAMIC = {"quant_method": "fp8", "activation_scheme": "dynamic"}
 STATIC = {"quant_method": "fp8", "activation_scheme": "static"}
@@ -415,21 +437,15 @@ A_ROW = {"config_groups": {"0": {"input_activations": {"strategy": "token", "dyn
 A_TENSOR = {"config_groups": {"0": {"input_activations": {"strategy": "tensor"}}}}
 
 
-def experts_ms(**changes: Any) -> dict[int, float]:
-    """Of Qwen3-30B-A3B, by tokens."""
-    of_experts = deployment("qwen3-30b-a3b", **changes)
-    (operator,) = (op for op in tables.build_table(of_experts).decode_operators if op.name == "moe")
-    asked = (1, 32, 1024, 8192)
-    return {n: operator.duration_ns[tables._TOKENS.index(n)] / 1e6 for n in asked}
-
-
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"engine": "sglang", "engine_version": "0.5.14"}, {"hardware": hardware_of("h200")}],
+    [{}, OF_SGLANG, {"hardware": hardware_of("h200")}],
 )
 def test_experts_in_fp8_take_a_part_of_those_in_bf16(changes: dict[str, Any]) -> None:
     """Half of the bytes, on units of twice the rate."""
-    in_bf16, in_fp8 = experts_ms(**changes), experts_ms(weights="fp8", **changes)
+    in_bf16, in_fp8 = (
+        experts_of("qwen3-30b-a3b", **each) for each in (changes, {**changes, "weights": "fp8"})
+    )
     for tokens, duration_ms in in_fp8.items():
         assert 0.5 < duration_ms / in_bf16[tokens] < 0.75
 
@@ -437,11 +453,11 @@ def test_experts_in_fp8_take_a_part_of_those_in_bf16(changes: dict[str, Any]) ->
 def test_vllm_s_experts_with_stored_scales_are_those_of_its_tables() -> None:
     config = MODELS["qwen3-30b-a3b"]
     static, dynamic = (
-        experts_ms(config={**config, "quantization_config": quantization})
+        experts_of("qwen3-30b-a3b", config={**config, "quantization_config": quantization})
         for quantization in (STATIC, DYNAMIC)
     )
     assert static[32] > 4 * dynamic[32]
-    assert dynamic == experts_ms(weights="fp8")
+    assert dynamic == experts_of("qwen3-30b-a3b", weights="fp8")
 
 
 @pytest.mark.parametrize(
@@ -480,7 +496,6 @@ def test_blocks_show_how_right_parts_of_another_version_are() -> None:
         part = parts.get(shape, {}).get(tokens)
         if mode == "fp8_block" and in_bf16 is not None and part is not None:
             errors.append(abs(part * in_bf16["latency"] / row["latency"] - 1))
-    print(len(errors), statistics.median(errors), statistics.quantiles(errors, n=10)[-1])
     assert len(errors) > 2_000
     assert statistics.median(errors) < 0.025
     assert statistics.quantiles(errors, n=10)[-1] < 0.11

@@ -17,17 +17,23 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from warpserve.cache import cache_folder
 from warpserve.predictors import marlin
-from warpserve.predictors.aiconfigurator.launches import without_launches
 from warpserve.predictors.aiconfigurator.outliers import MEASURED_ROWS, without_outliers
 from warpserve.predictors.aiconfigurator.step_table import Limits, Operator, StepTable
 from warpserve.predictors.aiconfigurator.triton_fp8 import of_bf16, takes_triton
+from warpserve.predictors.aiconfigurator.twins import (
+    EXPERTS,
+    MATRIX,
+    is_in_blocks,
+    of_both,
+    twin_of,
+    were_timed_as_bf16,
+)
 from warpserve.predictors.aiconfigurator.unlisted import unlisted
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.hardware import Hardware
@@ -76,11 +82,6 @@ _SCALES_OF_WEIGHTS = 0.1
 _MEASURED = ("silicon", "mixed")
 _PACKAGE_ERRORS = (ValueError, RuntimeError, KeyError, AssertionError)
 _MXFP4_IN_FP8 = "w4a8_mxfp4_mxfp8"
-_EXPERTS = "moe"
-_EXPERTS_BESIDE_SHARED = "moe_overlap"
-"""DeepSeek's decodes: its shared expert, or all else of the experts, whichever is longer."""
-_MATRIX = "_gemm"
-"""How the names of operators end that multiply by one."""
 _NOISY = 0.02
 """The part of a table's times above which it is told that they stood out."""
 _WITHOUT_TABLES = ("embedding", "norm", "act_gate", "_ar", "p2p")
@@ -228,7 +229,7 @@ class _Model:
         }
         self._deployment = deployment
         self._stage_share = _stage_share(deployment)
-        self._twin = _twin_of(folder, system, deployment)
+        self._twin = _model_of_twin(folder, system, deployment)
         self.attention_sources: set[str] = set()
         self.outliers: dict[str, int] = {}
         """Of each operator that is a matrix."""
@@ -249,7 +250,7 @@ class _Model:
 
     def launches(self) -> Iterator[str]:
         """What is to be known of matrices that were timed with their launch."""
-        if self._deployment.engine != "vllm" or not _is_in_blocks(self._deployment):
+        if self._deployment.engine != "vllm" or not is_in_blocks(self._deployment):
             return
         if self._twin is not None:
             yield (
@@ -286,27 +287,19 @@ class _Model:
         return Operator(name, "/".join(sources), [_ns(latency * share) for _, latency, _ in rows])
 
     def _refined(self, operator: Operator, twin: Operator | None) -> Operator:
-        """``operator``: as measured. ``twin``: the same with SGLang's kernels."""
+        """``operator``: as measured. ``twin``: the same of the other engine."""
         if twin is not None:
-            operator = self._of_both(operator, twin)
+            operator = of_both(self._deployment, operator, twin)
         return self._without_outliers(self._with_asked_kernels(operator))
 
-    def _of_both(self, operator: Operator, twin: Operator) -> Operator:
-        if operator.name == _EXPERTS and multiplies_in_fp8(self._deployment):
-            return twin
-        if not _is_in_blocks(self._deployment) or not _may_hold_launches(operator):
-            return operator
-        durations_ns = without_launches(operator.duration_ns, twin.duration_ns)
-        return Operator(operator.name, f"{operator.source} and sglang's", durations_ns)
-
     def _without_outliers(self, operator: Operator) -> Operator:
-        if not operator.name.endswith(_MATRIX):
+        if not operator.name.endswith(MATRIX):
             return operator
         durations_ns, self.outliers[operator.name] = without_outliers(_TOKENS, operator.duration_ns)
         return Operator(operator.name, operator.source, durations_ns)
 
     def _with_asked_kernels(self, operator: Operator) -> Operator:
-        if operator.name != _EXPERTS:
+        if operator.name != EXPERTS:
             return operator
         if takes_triton(self._deployment):
             return self._in_triton_fp8(operator)
@@ -360,29 +353,17 @@ class _Model:
         return [(name, latency_ms, source) for name, latency_ms, _, source in rows]
 
 
-def _twin_of(folder: Path, system: str, deployment: Deployment) -> _Model | None:
-    """The same under SGLang, whose tables have some of vLLM's kernels better, or at all.
-
-    None where it is of no use, or where there are no such tables of the GPU.
-    """
-    needs_it = multiplies_in_fp8(deployment)
-    if deployment.engine != "vllm" or not (needs_it or _is_in_blocks(deployment)):
+def _model_of_twin(folder: Path, system: str, deployment: Deployment) -> _Model | None:
+    """None where it is of no use, or where there are no such tables of the GPU."""
+    twin = twin_of(deployment)
+    if twin is None:
         return None
-    other = replace(deployment, engine="sglang", engine_version="", kv_cache="bf16")
     try:
-        return _Model(folder, system, other, _tables_version(other, system))
+        return _Model(folder, system, twin.deployment, _tables_version(twin.deployment, system))
     except (*_PACKAGE_ERRORS, PredictorError):
-        if needs_it:
+        if twin.is_needed:
             raise
         return None
-
-
-def _is_in_blocks(deployment: Deployment) -> bool:
-    return deployment.model_weights.dense.name == "fp8_block"
-
-
-def _may_hold_launches(operator: Operator) -> bool:
-    return operator.name.endswith(_MATRIX) or operator.name == _EXPERTS_BESIDE_SHARED
 
 
 @contextmanager
@@ -529,6 +510,11 @@ def _known_holes(deployment: Deployment, tables: str) -> Iterator[str]:
         yield f"tables of {tables} stand in for {deployment.engine} {deployment.engine_version}"
     if kind == "l40s" and deployment.tensor_parallel > 1:
         yield "l40s: collectives over PCIe were measured with older engines only"
+    if were_timed_as_bf16(deployment):
+        yield (
+            "experts in mxfp4 come from vllm's tables: sglang's were timed with weights made bf16 "
+            "beforehand, which it does not do on this GPU"
+        )
     if takes_triton(deployment):
         yield (
             "experts in fp8 were not timed in the kernel that the engine takes: it is Triton's in "

@@ -7,8 +7,8 @@ those in bf16. SGLang's tables of Hopper have none.
 
 H200's tables of vLLM 0.19 have Triton's, in bf16, too. So its time is that in bf16, of the tables
 in use, times the part that fp8 takes of bf16 there. With weights in fp8 by blocks, which 0.24's
-tables have of Triton, too, this comes within 2 % of what they say in the median of 2,268 times, and
-within 8 % of nine of ten (tests/test_predictors_aiconfigurator.py).
+tables have of Triton, too, this comes within 2.5 % of what they say in the median of 2,268 times,
+and within 10 % of nine of ten (tests/test_predictors_aiconfigurator.py).
 """
 
 from __future__ import annotations
