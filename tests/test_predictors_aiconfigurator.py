@@ -39,6 +39,7 @@ ATTENTION = 3
 """Its place among the package's operators of a Llama."""
 
 
+OF_SGLANG = {"engine": "sglang", "engine_version": "0.5.14"}
 ROTATING, NORMS = "rotary embedding", "norms of queries and keys"
 STORING = "storing keys and values"
 UNLISTED = {ROTATING, NORMS, STORING}
@@ -322,6 +323,11 @@ def test_a_session_that_would_find_no_tables_does_not_begin(
         ("l40s", {"weights": "fp8_block"}, "come out too long"),
         ("h100-sxm", {"config": MODELS["qwen3-30b-a3b"], "weights": "fp8"}, "Triton's in bf16"),
         ("h100-sxm", {"config": MODELS["gpt-oss-20b"], "engine": "sglang"}, "from vllm's tables"),
+        (
+            "h100-sxm:8",
+            {"config": MODELS["deepseek-v3"], "engine": "sglang", "tensor_parallel": 8},
+            "long prefills of latent attention",
+        ),
         ("h100-sxm", {"engine_version": "0.33.0"}, "stand in for vllm 0.33.0"),
         (
             "b200:2",
@@ -408,9 +414,52 @@ def test_what_is_no_table_is_refused(text: str) -> None:
         StepTable.from_json(text)
 
 
-# Experts
+# DeepSeek
 
-OF_SGLANG = {"engine": "sglang", "engine_version": "0.5.14"}
+
+def of_deepseek(**changes: Any) -> StepTable:
+    return tables.build_table(deployment("deepseek-v3", hardware=hardware_of("h200:8"), **changes))
+
+
+@pytest.mark.parametrize("is_expert_parallel", [False, True])
+def test_each_layer_has_two_collectives_under_both_engines(is_expert_parallel: bool) -> None:
+    """Of 8,192 tokens, 117 MB: some half a millisecond each."""
+    of_8192 = tables._TOKENS.index(8192)
+    layout: dict[str, Any] = {"tensor_parallel": 8, "expert_parallel": is_expert_parallel}
+    for engine in ({}, OF_SGLANG):
+        table = of_deepseek(**layout, **engine)
+        names = {operator.name for operator in table.decode_operators}
+        assert names.isdisjoint({"tp_allreduce", "moe_pre_dispatch"})
+        collectives_ms = sum(
+            operator.duration_ns[of_8192] / 1e6
+            for operator in table.prefill_operators
+            if operator.name in ("tp_allreduce", "moe_pre_dispatch", "moe_post_dispatch")
+        )
+        assert 0.4 < collectives_ms / 61 / 2 < 0.6
+
+
+def test_replicas_that_share_experts_have_collectives_beside_those_of_experts() -> None:
+    table = of_deepseek(tensor_parallel=4, data_parallel=2, expert_parallel=True)
+    names = {operator.name for operator in table.prefill_operators}
+    assert names > {"tp_allreduce", "moe_pre_dispatch", "moe_post_dispatch"}
+
+
+def test_long_prefills_under_sglang_have_keys_and_values_of_each_head() -> None:
+    """On Hopper, where its tables have all in latent space."""
+    own, vllms = (of_deepseek(tensor_parallel=8, **engine) for engine in (OF_SGLANG, {}))
+
+    def ns_of(table: StepTable, new: int, cached: int) -> int:
+        by_new = table.prefill_attention[0][tables._NEW.index(new)]
+        return by_new[tables._CACHED.index(cached)]
+
+    for new, cached in ((8192, 0), (16384, 0), (8192, 8192)):
+        assert ns_of(own, new, cached) == ns_of(vllms, new, cached)
+    for new, cached in ((8192, 1024), (1024, 0), (1024, 8192)):
+        assert ns_of(own, new, cached) != ns_of(vllms, new, cached)
+    assert ns_of(own, 8192, 1024) > 1.5 * ns_of(own, 8192, 0)
+
+
+# Experts
 
 
 def experts_of(model: str, **changes: Any) -> dict[int, float]:

@@ -23,6 +23,8 @@ from typing import Any
 
 from warpserve.cache import cache_folder
 from warpserve.predictors import marlin
+from warpserve.predictors.aiconfigurator.collectives import once
+from warpserve.predictors.aiconfigurator.latent_prefills import has_full_heads, lack_full_heads
 from warpserve.predictors.aiconfigurator.outliers import MEASURED_ROWS, without_outliers
 from warpserve.predictors.aiconfigurator.step_table import Limits, Operator, StepTable
 from warpserve.predictors.aiconfigurator.triton_fp8 import of_bf16, takes_triton
@@ -158,8 +160,9 @@ def build_table(deployment: Deployment) -> StepTable:
 
 
 def _table_of(model: _Model, deployment: Deployment, tables: str) -> StepTable:
-    prefill_operators = model.of_tokens(is_prefill=True)
-    decode_operators = model.of_tokens(is_prefill=False)
+    prefill_operators, decode_operators = once(
+        model.of_tokens(is_prefill=True), model.of_tokens(is_prefill=False)
+    )
     more = unlisted(deployment, _TOKENS)
     decode_attention = [
         [model.decode_attention_ns(requests, context) for context in _CONTEXT]
@@ -268,7 +271,13 @@ class _Model:
         return self._operator([self._evaluate(False, [index], 1, 1, x=n)[0] for n in _REQUESTS])
 
     def prefill_attention_ns(self, requests: int, new: int, cached: int) -> int:
-        return self._attention_ns(True, requests, new, cached)
+        own_ns = self._attention_ns(True, requests, new, cached)
+        is_other = lack_full_heads(self._deployment) and has_full_heads(
+            requests * new, requests * cached
+        )
+        if self._twin is None or not is_other:
+            return own_ns
+        return min(own_ns, self._twin.prefill_attention_ns(requests, new, cached))
 
     def decode_attention_ns(self, requests: int, context: int) -> int:
         return self._attention_ns(False, requests, context, 0)
@@ -514,6 +523,11 @@ def _known_holes(deployment: Deployment, tables: str) -> Iterator[str]:
         yield (
             "experts in mxfp4 come from vllm's tables: sglang's were timed with weights made bf16 "
             "beforehand, which it does not do on this GPU"
+        )
+    if lack_full_heads(deployment):
+        yield (
+            "long prefills of latent attention come from vllm's tables: sglang's have them in "
+            "latent space, as it computes others"
         )
     if takes_triton(deployment):
         yield (

@@ -5,6 +5,7 @@
 | vLLM | matrices in fp8 by blocks | vLLM's were timed with their launch: launches.py |
 | vLLM | experts in MXFP8 | vLLM's tables have none: mxfp8.py |
 | SGLang | experts in MXFP4 on Hopper | SGLang's were timed as bf16 |
+| SGLang | long prefills of latent attention on Hopper | latent_prefills.py |
 
 SGLang takes Triton's kernels of OpenAI for gpt-oss on Hopper, as vLLM does, unless experts are
 spread whole over ranks (srt/arg_groups/model_overrides/gpt_oss.py of 0.5.23, server_args.py of
@@ -17,6 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+from warpserve.predictors.aiconfigurator.latent_prefills import lack_full_heads
 from warpserve.predictors.aiconfigurator.launches import without_launches
 from warpserve.predictors.aiconfigurator.step_table import Operator
 from warpserve.predictors.deployment import Deployment
@@ -43,8 +45,9 @@ def twin_of(deployment: Deployment) -> Twin | None:
     if deployment.engine == "vllm" and (multiplies_in_fp8(deployment) or is_in_blocks(deployment)):
         other = replace(deployment, engine="sglang", engine_version="", kv_cache="bf16")
         return Twin(other, is_needed=multiplies_in_fp8(deployment))
-    if were_timed_as_bf16(deployment):
-        return Twin(replace(deployment, engine="vllm", engine_version=""), is_needed=True)
+    if were_timed_as_bf16(deployment) or lack_full_heads(deployment):
+        other = replace(deployment, engine="vllm", engine_version="")
+        return Twin(other, is_needed=were_timed_as_bf16(deployment))
     return None
 
 
