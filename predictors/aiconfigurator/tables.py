@@ -15,34 +15,41 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from warpserve.cache import cache_folder
 from warpserve.predictors import marlin
+from warpserve.predictors.aiconfigurator.asking import (
+    check_same_weights,
+    config_of,
+    layout,
+    modes,
+)
 from warpserve.predictors.aiconfigurator.collectives import once
 from warpserve.predictors.aiconfigurator.latent_prefills import has_full_heads, lack_full_heads
-from warpserve.predictors.aiconfigurator.outliers import MEASURED_ROWS, without_outliers
+from warpserve.predictors.aiconfigurator.notes import (
+    known_holes,
+    not_measured,
+    of_launches,
+    replaced,
+)
+from warpserve.predictors.aiconfigurator.outliers import without_outliers
 from warpserve.predictors.aiconfigurator.step_table import Limits, Operator, StepTable
 from warpserve.predictors.aiconfigurator.triton_fp8 import of_bf16, takes_triton
 from warpserve.predictors.aiconfigurator.twins import (
     EXPERTS,
     MATRIX,
-    is_in_blocks,
     of_both,
     twin_of,
-    were_timed_as_bf16,
 )
 from warpserve.predictors.aiconfigurator.unlisted import unlisted
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.hardware import Hardware
 from warpserve.predictors.model_shape import LatentAttention, model_shape
-from warpserve.predictors.mxfp8 import multiplies_in_fp8
 from warpserve.predictors.predictor import PredictorError
-from warpserve.predictors.weights import FORMATS, WeightFormat
 
 _PACKAGE = "aiconfigurator-core"
 _SYSTEMS = {
@@ -57,37 +64,7 @@ _SYSTEMS = {
     "rtx-pro-6000": "rtx_pro_6000_server",
 }
 """The package's names for kinds of the catalogue that it has tables of vLLM for."""
-_GEMM_MODES = {
-    "bf16": "bfloat16",
-    "fp8": "fp8",
-    "fp8_block": "fp8_block",
-    "int8": "sq",
-    "int4": "int4_wo",
-    "mxfp4": "bfloat16",
-    "nvfp4": "nvfp4",
-}
-_MOE_MODES = {
-    "bf16": "bfloat16",
-    "fp8": "fp8",
-    "fp8_block": "fp8_block",
-    "int4": "int4_wo",
-    "mxfp4": "w4a16_mxfp4",
-    "nvfp4": "nvfp4",
-}
-_UNREAD_METHODS = ("fbgemm_fp8",)
-"""Of quantising weights: ones that the package does not know, and that weights_of does."""
-_ATTENTION_MODE = "bfloat16"
-_KV_MODES = {2: "bfloat16", 1: "fp8"}
-
-_SCALES_OF_WEIGHTS = 0.1
-"""What one way to count the bytes of a weight may differ from another: by the blocks' scales."""
-_MEASURED = ("silicon", "mixed")
 _PACKAGE_ERRORS = (ValueError, RuntimeError, KeyError, AssertionError)
-_MXFP4_IN_FP8 = "w4a8_mxfp4_mxfp8"
-_NOISY = 0.02
-"""The part of a table's times above which it is told that they stood out."""
-_WITHOUT_TABLES = ("embedding", "norm", "act_gate", "_ar", "p2p")
-"""Parts of names of operators that the package has formulas for, and no tables."""
 
 
 def _geometric(first: int, last: int) -> list[int]:
@@ -154,7 +131,7 @@ def build_table(deployment: Deployment) -> StepTable:
     system = system_of(deployment.hardware)
     tables_version = _tables_version(deployment, system)
     with tempfile.TemporaryDirectory() as folder, _own_errors():
-        (Path(folder) / "config.json").write_text(json.dumps(_config_of(deployment)))
+        (Path(folder) / "config.json").write_text(json.dumps(config_of(deployment)))
         model = _Model(Path(folder), system, deployment, tables_version)
         return _table_of(model, deployment, f"{system}, {deployment.engine} {tables_version}")
 
@@ -177,10 +154,10 @@ def _table_of(model: _Model, deployment: Deployment, tables: str) -> StepTable:
     return StepTable(
         source=f"{_PACKAGE} {_package_version()}, {tables}",
         notes=[
-            *_known_holes(deployment, tables),
-            *model.launches(),
-            *_not_measured(sources),
-            *_replaced(model.outliers),
+            *known_holes(deployment, tables),
+            *of_launches(deployment, has_twin=model.has_twin),
+            *not_measured(sources),
+            *replaced(model.outliers),
         ],
         limits=limits_of(deployment),
         tokens=_TOKENS,
@@ -218,11 +195,11 @@ class _Model:
         from aiconfigurator_core.sdk.engine import EngineHandle, compile_engine
         from aiconfigurator_core.sdk.models import get_model
 
-        layout = _layout(deployment) | _modes(deployment)
-        spec = compile_engine(str(folder), system, deployment.engine, tables_version, **layout)
+        asked = layout(deployment) | modes(deployment)
+        spec = compile_engine(str(folder), system, deployment.engine, tables_version, **asked)
         self._engine = EngineHandle(spec)
-        model = get_model(str(folder), build_model_config(**layout), deployment.engine)
-        _check_same_weights(deployment, model.config)
+        model = get_model(str(folder), build_model_config(**asked), deployment.engine)
+        check_same_weights(deployment, model.config)
         self._names = {
             True: [operator._name for operator in model.context_ops],
             False: [operator._name for operator in model.generation_ops],
@@ -251,20 +228,9 @@ class _Model:
         operators = [self._refined(each, by_name.get(each.name)) for each in operators]
         return [operator for operator in operators if any(operator.duration_ns)]
 
-    def launches(self) -> Iterator[str]:
-        """What is to be known of matrices that were timed with their launch."""
-        if self._deployment.engine != "vllm" or not is_in_blocks(self._deployment):
-            return
-        if self._twin is not None:
-            yield (
-                "matrices in fp8_block come from sglang's tables where vllm's were timed with "
-                "their launch by the host"
-            )
-        else:
-            yield (
-                "matrices in fp8_block were timed with their launch by the host: each takes "
-                "hundreds of us however small it is, so steps of a few tokens come out too long"
-            )
+    @property
+    def has_twin(self) -> bool:
+        return self._twin is not None
 
     def logits(self) -> Operator:
         index = next(i for i, name in enumerate(self._names[False]) if _is_logits(name))
@@ -448,112 +414,6 @@ def _tables_version(deployment: Deployment, system: str) -> str:
         raise PredictorError(f"aiconfigurator has no tables of {deployment.engine} on {system}")
     own = deployment.engine_version
     return own if own in slots.values() else str(slots["current"])
-
-
-def _layout(deployment: Deployment) -> dict[str, Any]:
-    whole = deployment.expert_ways if deployment.expert_parallel else 1
-    return {
-        "tp_size": deployment.tensor_parallel,
-        "pp_size": 1,
-        "attention_dp_size": deployment.data_parallel,
-        "moe_tp_size": deployment.expert_ways // whole,
-        "moe_ep_size": whole,
-    }
-
-
-def _package_reads_weights(deployment: Deployment) -> bool:
-    """How weights are stored; else it is told."""
-    quantization = deployment.config.get("quantization_config") or {}
-    return deployment.weights is None and quantization.get("quant_method") not in _UNREAD_METHODS
-
-
-def _config_of(deployment: Deployment) -> dict[str, Any]:
-    """What the package is given to read."""
-    config = dict(deployment.config)
-    if not _package_reads_weights(deployment):
-        config.pop("quantization_config", None)
-    return config
-
-
-def _modes(deployment: Deployment) -> dict[str, str]:
-    modes = {"kvcache_quant_mode": _KV_MODES[deployment.kv_cache_bytes]}
-    experts = _asked_experts(deployment)
-    if experts != deployment.model_weights.experts:
-        modes["moe_quant_mode"] = _MOE_MODES[experts.name]
-    if deployment.engine == "sglang" and multiplies_in_fp8(deployment):
-        modes["moe_quant_mode"] = _MXFP4_IN_FP8
-    is_latent = isinstance(model_shape(deployment.config).attention, LatentAttention)
-    if deployment.kv_cache_bytes > 1 or is_latent:
-        # Of weights in fp8 the package concludes that attention is computed so, too.
-        modes["fmha_quant_mode"] = _ATTENTION_MODE
-    if _package_reads_weights(deployment):
-        return modes
-    modes["gemm_quant_mode"] = _GEMM_MODES[deployment.model_weights.experts.name]
-    modes["moe_quant_mode"] = _MOE_MODES.get(experts.name, "bfloat16")
-    return modes
-
-
-def _asked_experts(deployment: Deployment) -> WeightFormat:
-    """How those experts are stored that the package is asked about."""
-    own = deployment.model_weights.experts
-    return FORMATS["bf16"] if takes_triton(deployment) else own
-
-
-def _check_same_weights(deployment: Deployment, understood: Any) -> None:
-    """``understood``: the package's ModelConfig, which it may have completed with its defaults."""
-    ours = deployment.model_weights
-    pairs = [("weights", ours.dense, understood.gemm_quant_mode)]
-    if understood.moe_ep_size is not None and model_shape(deployment.config).experts is not None:
-        pairs.append(("experts", _asked_experts(deployment), understood.moe_quant_mode))
-    for name, stored, mode in pairs:
-        if abs(mode.value.memory / stored.bytes_per_weight - 1) > _SCALES_OF_WEIGHTS:
-            raise PredictorError(
-                f"aiconfigurator has no tables of {name} in {stored.name}, and would take "
-                f"{mode.name}. Use analytic"
-            )
-
-
-def _known_holes(deployment: Deployment, tables: str) -> Iterator[str]:
-    kind = deployment.hardware.kind
-    if not tables.endswith(f" {deployment.engine_version}"):
-        yield f"tables of {tables} stand in for {deployment.engine} {deployment.engine_version}"
-    if kind == "l40s" and deployment.tensor_parallel > 1:
-        yield "l40s: collectives over PCIe were measured with older engines only"
-    if were_timed_as_bf16(deployment):
-        yield (
-            "experts in mxfp4 come from vllm's tables: sglang's were timed with weights made bf16 "
-            "beforehand, which it does not do on this GPU"
-        )
-    if lack_full_heads(deployment):
-        yield (
-            "long prefills of latent attention come from vllm's tables: sglang's have them in "
-            "latent space, as it computes others"
-        )
-    if takes_triton(deployment):
-        yield (
-            "experts in fp8 were not timed in the kernel that the engine takes: it is Triton's in "
-            "bf16, times what fp8 takes of it in H200's tables of vLLM 0.19"
-        )
-    if kind == "a100-80":
-        yield "a100-80: tables of an old engine; TTFT has been reported to be some 45 % off"
-
-
-def _not_measured(sources: Mapping[str, str]) -> Iterator[str]:
-    """``sources``: by operator."""
-    for name, source in sources.items():
-        has_table = not any(part in name for part in _WITHOUT_TABLES)
-        if has_table and not any(measured in source for measured in _MEASURED):
-            yield f"{name} is not measured for such sizes, and comes from a formula"
-
-
-def _replaced(outliers: Mapping[str, int]) -> Iterator[str]:
-    """``outliers``: by operator."""
-    count, measured = sum(outliers.values()), len(MEASURED_ROWS) * len(outliers)
-    if count > _NOISY * measured:
-        yield (
-            f"{count} of {measured} measured times of matrices stood out from those of the sizes "
-            "beside them, and were replaced by what lies between these"
-        )
 
 
 def _package_version() -> str:
