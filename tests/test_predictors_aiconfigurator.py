@@ -389,6 +389,13 @@ def test_a_time_that_stands_out_is_replaced_and_what_is_drawn_from_it() -> None:
     assert found == [1_000 + size for size in rows]
 
 
+def test_times_that_stand_out_beside_each_other_are_replaced_too() -> None:
+    rows, times_ns = spiked(_1=4_000, _2=2_600)
+    found, outliers = without_outliers(rows, times_ns)
+    assert outliers == 2
+    assert found == [1_000 + size for size in rows]
+
+
 @pytest.mark.parametrize("size", [17, 129, 257, 513])
 def test_a_jump_behind_a_tile_stays(size: int) -> None:
     rows, times_ns = spiked()

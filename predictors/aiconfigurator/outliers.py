@@ -35,10 +35,10 @@ def without_outliers(rows: Sequence[int], durations_ns: Sequence[int]) -> tuple[
     """
     by_rows = dict(zip(rows, durations_ns, strict=True))
     measured = [by_rows[size] for size in MEASURED_ROWS]
-    outliers = {i for i in range(len(measured)) if _stands_out(measured, i)}
+    kept = _kept(measured)
+    outliers = set(range(len(measured))).difference(kept)
     if not outliers:
         return list(durations_ns), 0
-    kept = [i for i in range(len(measured)) if i not in outliers]
     curve = Curve([MEASURED_ROWS[i] for i in kept], [measured[i] for i in kept])
 
     def is_beside(size: int) -> bool:
@@ -51,13 +51,24 @@ def without_outliers(rows: Sequence[int], durations_ns: Sequence[int]) -> tuple[
     ], len(outliers)
 
 
-def _stands_out(measured: Sequence[int], index: int) -> bool:
-    size = MEASURED_ROWS[index]
+def _kept(measured: Sequence[int]) -> list[int]:
+    """What does not stand out, nor among what is left without those that do."""
+    kept = list(range(len(measured)))
+    while True:
+        left = [i for place, i in enumerate(kept) if not _stands_out(measured, kept, place)]
+        if left == kept:
+            return kept
+        kept = left
+
+
+def _stands_out(measured: Sequence[int], kept: Sequence[int], place: int) -> bool:
+    """The one at a ``place`` in what is ``kept`` so far."""
+    size = MEASURED_ROWS[kept[place]]
     is_behind_tile = size in _BEHIND_TILES
     if (is_behind_tile and size >= _LARGE_ROWS) or size == MEASURED_ROWS[-1]:
         return False
-    sides = [measured[max(0, index - _BESIDE) : index], measured[index + 1 : index + 1 + _BESIDE]]
-    shortest = [min(side) for side in sides if side]
+    sides = [kept[max(0, place - _BESIDE) : place], kept[place + 1 : place + 1 + _BESIDE]]
+    shortest = [min(measured[i] for i in side) for side in sides if side]
     usual = max(shortest)
     alike = _ALIKE_BEHIND_TILES if is_behind_tile else _ALIKE
-    return usual <= alike * min(shortest) and measured[index] > _STANDS_OUT * usual
+    return usual <= alike * min(shortest) and measured[kept[place]] > _STANDS_OUT * usual
