@@ -50,13 +50,21 @@ def results(run: Run) -> dict[str, list[str]]:
 
 
 def counted(run: Run) -> Iterator[str]:
-    """The engine's metrics over time, a value a line. Which of several API servers takes a request
-    is up to the kernel, so each counts other steps as its own, and sums add up in another order.
+    """The engine's metrics over time, a value a line, less what they were up to the first second of
+    requests: a start may wait for a file that another session's engine has locked, and how long a
+    scheduler was idle is known once it has something to do.
+
+    Which of several API servers takes a request is up to the kernel, so each counts other steps as
+    its own, and sums add up in another order.
     """
-    for reading in read_samples(run.folder.metrics):
+    first_ns = min(request.start_s for request in run.requests) * 1e9
+    readings = read_samples(run.folder.metrics)
+    first = next(i for i, reading in enumerate(readings) if reading["time_ns"] > first_ns)
+    begun: dict[str, float] = readings[first]["metrics"]
+    for reading in readings[first:]:
         for name, value in sorted(reading["metrics"].items()):
             if not name.startswith("vllm:iteration_tokens_total"):
-                yield f"{reading['time_ns']} {name} {round(value, 9)}"
+                yield f"{reading['time_ns']} {name} {round(value - begun.get(name, 0.0), 9) + 0.0}"
 
 
 def differences(one: dict[str, list[str]], other: dict[str, list[str]]) -> list[str]:
