@@ -451,6 +451,25 @@ def test_replicas_that_share_experts_have_collectives_beside_those_of_experts() 
     assert names > {"tp_allreduce", "moe_pre_dispatch", "moe_post_dispatch"}
 
 
+@pytest.mark.parametrize("engine", [{}, OF_SGLANG])
+def test_each_engine_is_the_others_twin_once(
+    monkeypatch: pytest.MonkeyPatch, engine: dict[str, Any]
+) -> None:
+    """vLLM takes SGLang's matrices, SGLang takes vLLM's long prefills, and neither takes both."""
+    built = []
+    build = tables._Model.__init__
+
+    def counted(model: Any, *arguments: Any) -> None:
+        built.append(model)
+        build(model, *arguments)
+
+    monkeypatch.setattr(tables._Model, "__init__", counted)
+    table = of_deepseek(tensor_parallel=8, **engine)
+    assert len(built) == 2
+    matrices = [op for op in table.prefill_operators if op.name.endswith("_gemm")]
+    assert {"sglang's" in operator.source for operator in matrices} == {not engine}
+
+
 def test_long_prefills_under_sglang_have_keys_and_values_of_each_head() -> None:
     """On Hopper, where its tables have all in latent space."""
     own, vllms = (of_deepseek(tensor_parallel=8, **engine) for engine in (OF_SGLANG, {}))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from warpserve.predictors.aiconfigurator.latent_prefills import lack_full_heads
 from warpserve.predictors.aiconfigurator.outliers import MEASURED_ROWS
 from warpserve.predictors.aiconfigurator.triton_fp8 import takes_triton
-from warpserve.predictors.aiconfigurator.twins import is_in_blocks, were_timed_as_bf16
+from warpserve.predictors.aiconfigurator.twins import hold_launches, were_timed_as_bf16
 from warpserve.predictors.deployment import Deployment
 
 _MEASURED = ("silicon", "mixed")
@@ -63,7 +63,7 @@ def replaced(outliers: Mapping[str, int]) -> Iterator[str]:
 
 def of_launches(deployment: Deployment, *, has_twin: bool) -> Iterator[str]:
     """Of matrices that were timed with their launch. ``has_twin``: SGLang's tables are there."""
-    if deployment.engine != "vllm" or not is_in_blocks(deployment):
+    if not hold_launches(deployment):
         return
     if has_twin:
         yield (

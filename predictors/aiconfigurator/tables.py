@@ -132,7 +132,8 @@ def build_table(deployment: Deployment) -> StepTable:
     tables_version = _tables_version(deployment, system)
     with tempfile.TemporaryDirectory() as folder, _own_errors():
         (Path(folder) / "config.json").write_text(json.dumps(config_of(deployment)))
-        model = _Model(Path(folder), system, deployment, tables_version)
+        twin = _model_of_twin(Path(folder), system, deployment)
+        model = _Model(Path(folder), system, deployment, tables_version, twin)
         return _table_of(model, deployment, f"{system}, {deployment.engine} {tables_version}")
 
 
@@ -189,8 +190,14 @@ class _Model:
     """The package's model of a deployment: lists of operators for prefill and decode."""
 
     def __init__(
-        self, folder: Path, system: str, deployment: Deployment, tables_version: str
+        self,
+        folder: Path,
+        system: str,
+        deployment: Deployment,
+        tables_version: str,
+        twin: _Model | None = None,
     ) -> None:
+        """``twin``: of the other engine. It has none itself: engines are each other's."""
         from aiconfigurator_core.sdk.config_builders import build_model_config
         from aiconfigurator_core.sdk.engine import EngineHandle, compile_engine
         from aiconfigurator_core.sdk.models import get_model
@@ -209,7 +216,8 @@ class _Model:
         }
         self._deployment = deployment
         self._stage_share = _stage_share(deployment)
-        self._twin = _model_of_twin(folder, system, deployment)
+        self._twin = twin
+        self._of_full_heads = twin if lack_full_heads(deployment) else None
         self.attention_sources: set[str] = set()
         self.outliers: dict[str, int] = {}
         """Of each operator that is a matrix."""
@@ -238,12 +246,9 @@ class _Model:
 
     def prefill_attention_ns(self, requests: int, new: int, cached: int) -> int:
         own_ns = self._attention_ns(True, requests, new, cached)
-        is_other = lack_full_heads(self._deployment) and has_full_heads(
-            requests * new, requests * cached
-        )
-        if self._twin is None or not is_other:
+        if self._of_full_heads is None or not has_full_heads(requests * new, requests * cached):
             return own_ns
-        return min(own_ns, self._twin.prefill_attention_ns(requests, new, cached))
+        return min(own_ns, self._of_full_heads.prefill_attention_ns(requests, new, cached))
 
     def decode_attention_ns(self, requests: int, context: int) -> int:
         return self._attention_ns(False, requests, context, 0)

@@ -42,9 +42,10 @@ class Twin(NamedTuple):
 
 def twin_of(deployment: Deployment) -> Twin | None:
     """None where it is of no use."""
-    if deployment.engine == "vllm" and (multiplies_in_fp8(deployment) or is_in_blocks(deployment)):
+    is_mxfp8 = deployment.engine == "vllm" and multiplies_in_fp8(deployment)
+    if is_mxfp8 or hold_launches(deployment):
         other = replace(deployment, engine="sglang", engine_version="", kv_cache="bf16")
-        return Twin(other, is_needed=multiplies_in_fp8(deployment))
+        return Twin(other, is_needed=is_mxfp8)
     if were_timed_as_bf16(deployment) or lack_full_heads(deployment):
         other = replace(deployment, engine="vllm", engine_version="")
         return Twin(other, is_needed=were_timed_as_bf16(deployment))
@@ -58,15 +59,15 @@ def of_both(deployment: Deployment, operator: Operator, twin: Operator) -> Opera
     ):
         other = "vllm" if deployment.engine == "sglang" else "sglang"
         return Operator(twin.name, f"{twin.source} of {other}", twin.duration_ns)
-    if not is_in_blocks(deployment) or not _may_hold_launches(operator):
+    if not hold_launches(deployment) or not _may_hold_launches(operator):
         return operator
     durations_ns = without_launches(operator.duration_ns, twin.duration_ns)
     return Operator(operator.name, f"{operator.source} and sglang's", durations_ns)
 
 
-def is_in_blocks(deployment: Deployment) -> bool:
-    """Whether its matrices are stored in fp8, with a scale a block."""
-    return deployment.model_weights.dense.name == "fp8_block"
+def hold_launches(deployment: Deployment) -> bool:
+    """Whether the tables' times of its matrices, in fp8 by blocks, do."""
+    return deployment.engine == "vllm" and deployment.model_weights.dense.name == "fp8_block"
 
 
 def were_timed_as_bf16(deployment: Deployment) -> bool:
