@@ -108,6 +108,11 @@ class Deployment:
         """Over how many ranks the experts are spread, whole or in pieces."""
         return self.tensor_parallel * self.data_parallel
 
+    @property
+    def whole_expert_ways(self) -> int:
+        """Over how many of them whole experts are spread; each piece of an expert over the rest."""
+        return self.expert_ways if self.expert_parallel else 1
+
     def to_json(self) -> str:
         """The same text for the same deployment."""
         fields = {name: value for name, value in asdict(self).items() if value is not None}

@@ -37,6 +37,10 @@ class Hardware:
     host_bandwidth_bytes_per_s: float
     """Over PCIe, which GPUs without NVLink between them use."""
 
+    @property
+    def is_hopper(self) -> bool:
+        return self.compute_capability.startswith("9.")
+
     def are_joined_by_nvlink(self, gpus: int) -> bool:
         return (self.has_nvswitch or gpus <= 2) and self.nvlink_bandwidth_bytes_per_s > 0
 

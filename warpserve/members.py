@@ -45,9 +45,11 @@ def prepare_members(asked: MemberOptions, command: Sequence[str]) -> None:
     """
     if asked.strict and asked.predictor is None:
         raise SessionError("--strict is about a predictor: say --predictor, too")
-    if asked.predictor is not None and asked.gpu is None:
-        raise SessionError("--predictor is about GPUs: say which with --gpu, such as h100-sxm:2")
     if asked.predictor is not None:
+        if asked.gpu is None:
+            raise SessionError(
+                "--predictor is about GPUs: say which with --gpu, such as h100-sxm:2"
+            )
         _check_predictor(asked.predictor, asked.gpu)
     if asked.acceptance is not None:
         _check_acceptance(asked.acceptance)
@@ -97,8 +99,8 @@ def _check_acceptance(rates: str) -> None:
         raise SessionError(f"--acceptance: {error}") from None
 
 
-def _check_predictor(spec: str, gpu: str | None) -> None:
+def _check_predictor(spec: str, gpu: str) -> None:
     try:
-        check_spec(spec, None if gpu is None else hardware_of(gpu))
+        check_spec(spec, hardware_of(gpu))
     except PredictorError as error:
         raise SessionError(f"--predictor {spec}: {error}") from None

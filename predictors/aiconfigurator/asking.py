@@ -32,7 +32,6 @@ _UNREAD_METHODS = ("fbgemm_fp8",)
 """Of quantising weights: ones that the package does not know, and that weights_of does."""
 _ATTENTION_MODE = "bfloat16"
 _KV_MODES = {2: "bfloat16", 1: "fp8"}
-
 _MXFP4_IN_FP8 = "w4a8_mxfp4_mxfp8"
 _SCALES_OF_WEIGHTS = 0.1
 """What one way to count the bytes of a weight may differ from another: by the blocks' scales."""
@@ -40,13 +39,12 @@ _SCALES_OF_WEIGHTS = 0.1
 
 def layout(deployment: Deployment) -> dict[str, Any]:
     """Over which ranks what is spread."""
-    whole = deployment.expert_ways if deployment.expert_parallel else 1
     return {
         "tp_size": deployment.tensor_parallel,
         "pp_size": 1,
         "attention_dp_size": deployment.data_parallel,
-        "moe_tp_size": deployment.expert_ways // whole,
-        "moe_ep_size": whole,
+        "moe_tp_size": deployment.expert_ways // deployment.whole_expert_ways,
+        "moe_ep_size": deployment.whole_expert_ways,
     }
 
 

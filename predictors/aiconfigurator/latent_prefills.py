@@ -14,7 +14,6 @@ from __future__ import annotations
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.model_shape import LatentAttention, model_shape
 
-_HOPPER = "9."
 _MOST_CAPTURED_TOKENS = 2048
 _LEAST_CACHED_TOKENS = 8192
 """SGLANG_CHUNKED_PREFIX_CACHE_THRESHOLD, by default."""
@@ -24,7 +23,7 @@ def lack_full_heads(deployment: Deployment) -> bool:
     """Whether a deployment's tables have prefills in latent space alone."""
     return (
         deployment.engine == "sglang"
-        and deployment.hardware.compute_capability.startswith(_HOPPER)
+        and deployment.hardware.is_hopper
         and isinstance(model_shape(deployment.config).attention, LatentAttention)
     )
 

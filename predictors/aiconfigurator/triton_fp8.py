@@ -15,19 +15,18 @@ from __future__ import annotations
 
 import math
 import statistics
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from warpserve.predictors.curves import Curve
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.model_shape import model_shape
 from warpserve.predictors.predictor import PredictorError
 from warpserve.predictors.weights import has_stored_scales
 
-_HOPPER = "9."
 _BF16 = "bfloat16"
 _ROWS = Path("systems/data/h200_sxm/moe/vllm/0.19.0/moe_perf.parquet")
 
@@ -45,7 +44,7 @@ class Shape(NamedTuple):
 COLUMNS = ("hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size")
 """A Shape, in tables of the package."""
 _Parts = Mapping[int, float]
-"""Of the time in bf16, by the number of tokens."""
+"""Of the time in bf16, by the number of tokens, in their order."""
 
 
 def takes_triton(deployment: Deployment) -> bool:
@@ -54,7 +53,7 @@ def takes_triton(deployment: Deployment) -> bool:
     return (
         model_shape(deployment.config).experts is not None
         and deployment.model_weights.experts.name == "fp8"
-        and deployment.hardware.compute_capability.startswith(_HOPPER)
+        and deployment.hardware.is_hopper
         and not (deployment.engine == "vllm" and is_stored)
     )
 
@@ -63,25 +62,27 @@ def of_bf16(deployment: Deployment, tokens: Sequence[int]) -> list[float]:
     """The part of the time in bf16 that it takes, at each of ``tokens``.
 
     Of the deployment's shape of experts; where that is not in the table, the median of all shapes.
+    Between two numbers of tokens by their logarithms; beyond the ends, as at the ends.
     Raises PredictorError where the package has no such table.
     """
     by_shape = parts_by_shape("fp8")
     parts = by_shape.get(_shape_of(deployment)) or _medians(by_shape.values())
-    return [_at(parts, number) for number in tokens]
+    curve = Curve([math.log(known) for known in parts], [*parts.values()])
+    first, last = min(parts), max(parts)
+    return [curve.at(math.log(min(max(number, first), last))) for number in tokens]
 
 
 def _shape_of(deployment: Deployment) -> Shape:
     shape = model_shape(deployment.config)
     experts = shape.experts
     assert experts is not None
-    whole_ways = deployment.expert_ways if deployment.expert_parallel else 1
     return Shape(
         shape.hidden,
         experts.intermediate,
         experts.per_token,
         experts.count,
-        deployment.expert_ways // whole_ways,
-        whole_ways,
+        deployment.expert_ways // deployment.whole_expert_ways,
+        deployment.whole_expert_ways,
     )
 
 
@@ -125,14 +126,3 @@ def _medians(all_parts: Iterable[_Parts]) -> _Parts:
 
 def _medians_of(by_tokens: Mapping[int, list[float]]) -> dict[int, float]:
     return {tokens: statistics.median(by_tokens[tokens]) for tokens in sorted(by_tokens)}
-
-
-def _at(parts: _Parts, tokens: int) -> float:
-    """Between two numbers of tokens by their logarithms; beyond the ends, as at the ends."""
-    known = list(parts)
-    index = bisect_left(known, tokens)
-    if index == 0 or index == len(known):
-        return parts[known[min(index, len(known) - 1)]]
-    before, behind = known[index - 1], known[index]
-    way = math.log(tokens / before) / math.log(behind / before)
-    return parts[before] + way * (parts[behind] - parts[before])

@@ -29,7 +29,6 @@ MATRIX = "_gemm"
 """How the names of operators end that multiply by one."""
 _EXPERTS_BESIDE_SHARED = "moe_overlap"
 """DeepSeek's decodes: its shared expert, or all else of the experts, whichever is longer."""
-_HOPPER = "9."
 
 
 class Twin(NamedTuple):
@@ -75,7 +74,7 @@ def were_timed_as_bf16(deployment: Deployment) -> bool:
     return (
         deployment.engine == "sglang"
         and deployment.model_weights.experts.name == "mxfp4"
-        and deployment.hardware.compute_capability.startswith(_HOPPER)
+        and deployment.hardware.is_hopper
         and not deployment.expert_parallel
     )
 
