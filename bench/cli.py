@@ -18,7 +18,7 @@ from warpserve.bench.options import EnginePython, Out
 from warpserve.bench.predictions import PredictedSteps
 from warpserve.bench.run_folder import RunFolder, dated_folder
 from warpserve.bench.summary import Serving, Spread, Summary
-from warpserve.console import console
+from warpserve.console import console, fail
 from warpserve.errors import WarpserveError
 from warpserve.predictors.predictor import Provenance
 from warpserve.timekeeper.options import Clock
@@ -124,8 +124,7 @@ def bench(
         with console(stderr=True).status(f"running, see {folder}"):
             summary = run_experiment(config, folder)
     except WarpserveError as error:
-        typer.echo(f"warpserve: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(error)
     typer.echo(result_table(RunFolder(folder).client_log.read_text(errors="replace")), nl=False)
     console().print(_table(summary))
     console().print(_host_table(summary.host.serving))

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from warpserve.bench.run_folder import RunError, RunFolder, dated_folder
+from warpserve.console import fail
 from warpserve.cuda_shim.launch import AUTOLOAD, AUTOLOAD_VARIABLE
 from warpserve.errors import WarpserveError
 from warpserve.patches.recording import RECORDING
@@ -33,8 +34,7 @@ def record(
         exit_code = _run(command, _environment(folder, os.environ), folder.engine_log)
         steps = _steps_of_workers(folder)
     except WarpserveError as error:
-        typer.echo(f"warpserve: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(error)
     typer.echo(f"warpserve: recorded {steps} steps, see {folder.path}", err=True)
     raise typer.Exit(exit_code if exit_code >= 0 else 128 - exit_code)
 

@@ -20,7 +20,7 @@ from warpserve.bench.real.schema import Run
 from warpserve.bench.run_folder import dated_folder
 from warpserve.bench.summary import Summary
 from warpserve.bench.twin import Twin, twin_of, write_arrivals
-from warpserve.console import console
+from warpserve.console import console, fail
 from warpserve.errors import WarpserveError
 
 
@@ -86,8 +86,7 @@ def replay(
             comparison = run_beside(real, twin, folder, str(files[0]))
         too_large = exceeded(comparison, thresholds)
     except WarpserveError as error:
-        typer.echo(f"warpserve: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(error)
     show(comparison)
     console().print(f"all of it is in {folder}; see comparison.html", soft_wrap=True)
     for line in too_large:

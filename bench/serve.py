@@ -14,6 +14,7 @@ from packaging.version import Version
 from warpserve.bench.config import EngineConfig
 from warpserve.bench.engine import EngineLaunch, RunningEngine
 from warpserve.bench.options import EnginePython
+from warpserve.console import fail
 from warpserve.errors import WarpserveError
 from warpserve.patches.engines import EngineError, EngineStore
 from warpserve.timekeeper.options import Clock
@@ -66,8 +67,7 @@ def serve(
         with launch.started(log=None) as server:
             _serve(server, launch)
     except WarpserveError as error:
-        typer.echo(f"warpserve: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(error)
 
 
 def _serve(server: RunningEngine, launch: EngineLaunch) -> None:

@@ -22,7 +22,7 @@ from warpserve.bench.real.formats import recording
 from warpserve.bench.real.read import merged, read_run
 from warpserve.bench.real.schema import Run
 from warpserve.bench.run_folder import RunError
-from warpserve.console import console
+from warpserve.console import console, fail
 from warpserve.errors import WarpserveError
 from warpserve.predictors.batch import Sampling
 from warpserve.predictors.calibration import Calibration
@@ -71,8 +71,7 @@ def calibrate(
         sampling = sampling_of(run, model_named(model).generation())
         found = _Calibrated(files, run, predictor_of(predictor, deployment), sampling, concurrency)
     except (PredictorError, WarpserveError) as error:
-        typer.echo(f"warpserve: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(error)
     ranks = "".join(f", {name} {n}" for name, n in (("TP", tp), ("PP", pp), ("DP", dp)) if n > 1)
     calibration = found.as_file(predictor, f"{model} on {gpu}{ranks}, {engine}")
     if out is not None:

@@ -16,7 +16,7 @@ from warpserve.bench.compare.page import write_page
 from warpserve.bench.compare.thresholds import Threshold, exceeded
 from warpserve.bench.real.metrics import TITLES
 from warpserve.bench.real.read import read_run
-from warpserve.console import console
+from warpserve.console import console, fail
 from warpserve.errors import WarpserveError
 
 
@@ -48,8 +48,7 @@ def compare_runs(
         if html is not None:
             write_page(html, comparison, runs)
     except WarpserveError as error:
-        typer.echo(f"warpserve: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(error)
     if as_json:
         typer.echo(comparison.model_dump_json(indent=2))
     else:

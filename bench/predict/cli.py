@@ -12,7 +12,7 @@ from rich.table import Table
 
 from warpserve.bench.predict import options
 from warpserve.bench.predict.asked import asked_deployment
-from warpserve.console import console
+from warpserve.console import console, fail
 from warpserve.errors import WarpserveError
 from warpserve.predictors.batch import Batch, Sampling
 from warpserve.predictors.captured import padded_tokens
@@ -110,8 +110,7 @@ def predict(
         )
         prediction, rows = chosen.predict(step), chosen.explain(step)
     except (PredictorError, WarpserveError) as error:
-        typer.echo(f"warpserve: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(error)
     if as_json:
         typer.echo(json.dumps(_document(step, prediction, rows), indent=2))
     else:

@@ -13,7 +13,7 @@ from warpserve.bench.real.files import write_run
 from warpserve.bench.real.metrics import METRICS, STATISTICS, TITLES, throughputs, values_of
 from warpserve.bench.real.read import FORMATS, merged, read_run, with_said
 from warpserve.bench.real.schema import Part, Run
-from warpserve.console import console
+from warpserve.console import console, fail
 from warpserve.errors import WarpserveError
 
 _FORMATS = ", ".join(known.NAME for known in FORMATS)
@@ -44,8 +44,7 @@ def import_run(
         run = read_run(files[0], format_name, select)
         run = with_said(merged(run, [read_run(file) for file in files[1:]]), said or [])
     except WarpserveError as error:
-        typer.echo(f"warpserve: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(error)
     if out is not None:
         write_run(out, run)
     if as_json:

@@ -13,6 +13,7 @@ from warpserve.bench.report.page import write_report
 from warpserve.bench.report.trace import write_trace
 from warpserve.bench.run_folder import RunError, RunFolder
 from warpserve.bench.summary import Summary
+from warpserve.console import fail
 from warpserve.errors import WarpserveError
 
 
@@ -26,8 +27,7 @@ def report(
         write_report(folder, config, requests, _summary(folder))
         write_trace(folder, requests)
     except WarpserveError as error:
-        typer.echo(f"warpserve: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(error)
     typer.echo(f"{folder.report}\n{folder.trace}")
 
 

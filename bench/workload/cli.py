@@ -17,7 +17,7 @@ from warpserve.bench.workload.named import ABOUT, DRAWN, requests_of
 from warpserve.bench.workload.plan import Planned, plan
 from warpserve.bench.workload.plot import write_plot
 from warpserve.bench.workload.request import Request
-from warpserve.console import console
+from warpserve.console import console, fail
 from warpserve.errors import WarpserveError
 
 _DRAWN_REQUESTS = 1_000
@@ -66,8 +66,7 @@ def workload(
         if out is not None:
             export(out, file_format, planned, tokenizer, seed)
     except (WarpserveError, OSError) as error:
-        typer.echo(f"warpserve: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(error)
     if json:
         typer.echo(description.model_dump_json(indent=2))
     else:

@@ -9,7 +9,7 @@ import typer
 from rich import box
 from rich.table import Table
 
-from warpserve.console import console
+from warpserve.console import console, fail
 from warpserve.predictors.learned.bent_line import BentLine
 from warpserve.predictors.learned.features import NAMES
 from warpserve.predictors.learned.fit import fit as learn
@@ -27,8 +27,7 @@ def fit(
         recorded = [(s.batch, s.prediction.duration_ns) for s in recorded_steps(steps)]
         regression = learn(recorded, str(Path(steps).absolute()))
     except PredictorError as error:
-        typer.echo(f"warpserve: {error}", err=True)
-        raise typer.Exit(2) from None
+        fail(error)
     out.write_text(regression.to_json())
     console().print(_table(regression))
     typer.echo(f"{regression.any.steps:,} steps; written to {out}")
