@@ -23,7 +23,8 @@
 | ``Worker.take_draft_token_ids`` | instead, once warm | what a drafter proposes next |
 | ``Worker.execute_dummy_batch`` | instead, once warm | a rank without requests |
 | ``EngineCoreProc.input_queue``, ``aborts_queue`` | without the present instant's | no race |
-| ``EngineCoreProc.output_queue`` | tokens wait with ``--fast`` | nobody looks at them yet |
+| ``EngineCoreProc.output_queue`` | each is sent before the next step is made | servers can work |
+| the same with ``--fast`` | tokens wait | nobody looks at them yet |
 | ``SamplingParams.verify`` | before, looks at a given answer | a wrong one is refused |
 | ``Request.__lt__`` | ties by their order, not by random ids | the same in each run |
 | ``AsyncLLM.add_request`` | later by ``request_host=`` | what servers take of a request |
@@ -49,7 +50,6 @@ from warpserve.patches.ghosts import are_ghosts, say_same_node, without_queues
 from warpserve.patches.given_outputs import refuse_wrong_outputs
 from warpserve.patches.http_server import look_each_second
 from warpserve.patches.imported import after_import
-from warpserve.patches.interpreter import hand_over_soon
 from warpserve.patches.lone_groups import without_transport
 from warpserve.patches.recording import RECORDING
 from warpserve.patches.versions import require_version
@@ -64,10 +64,10 @@ from warpserve.patches.vllm.ghosts import (
     with_own_buffers,
     without_rendezvous,
 )
-from warpserve.patches.vllm.held_outputs import hold_outputs
 from warpserve.patches.vllm.kv_cache import reshape_without_memory
 from warpserve.patches.vllm.kv_offload import copy_without_touching
 from warpserve.patches.vllm.loading import load_configurations
+from warpserve.patches.vllm.outputs import hand_over_outputs
 from warpserve.patches.vllm.priorities import number_requests
 from warpserve.patches.vllm.shm_broadcast import block_at_once
 from warpserve.predictors.spec import SESSION_PREDICTOR
@@ -95,7 +95,6 @@ def install() -> None:
 
 
 def _install_virtual() -> None:
-    hand_over_soon()
     nixl.supply()
     after_import("uvicorn.server", look_each_second)
     after_import("vllm.entrypoints.launchers.launcher", accept_in_turns)
@@ -108,7 +107,7 @@ def _install_virtual() -> None:
     after_import(f"{_OF_RANKS}.shm_broadcast", block_at_once)
     after_import("vllm.v1.worker.gpu_worker", _patch_worker)
     after_import("vllm.v1.engine.core", settle_arrivals)
-    after_import("vllm.v1.engine.core", hold_outputs)
+    after_import("vllm.v1.engine.core", hand_over_outputs)
     after_import("vllm.v1.engine.core", number_requests)
     after_import("vllm.sampling_params", refuse_wrong_outputs("extra_args", _vocabulary_size))
     for name in ("vllm.v1.worker.gpu_model_runner", "vllm.v1.worker.gpu.attn_utils"):

@@ -13,16 +13,12 @@ arrival counts.
 from __future__ import annotations
 
 import dataclasses
-import os
-import queue
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from types import ModuleType
 from typing import Any
 
-from warpserve.patches.versions import require_attributes
-from warpserve.patches.vllm.queues import ReplacedQueue
+from warpserve.patches.vllm.handed_over import HandedOver
 
 INTERVAL_NS = "WARPSERVE_HELD_OUTPUTS"
 """For members: their metrics are read at multiples of so many ns of CLOCK_MONOTONIC."""
@@ -63,18 +59,7 @@ requests get theirs, so that the servers work on them while the engine core make
 """
 
 
-def hold_outputs(module: ModuleType) -> None:
-    """``module``: vllm.v1.engine.core. Raises RuntimeError where it lacks a symbol."""
-    interval_ns = os.environ.get(INTERVAL_NS)
-    if interval_ns is None:
-        return
-    require_attributes(module, ("EngineCoreProc", "EngineCoreOutputs"))
-    module.EngineCoreProc.output_queue = ReplacedQueue(
-        "output_queue", lambda core: HeldOutputs(_Steps(core, int(interval_ns)))
-    )
-
-
-class _Steps:
+class Steps:
     """What an engine core that has its worker in its own process knows of what comes."""
 
     def __init__(self, engine_core: Any, interval_ns: int) -> None:
@@ -102,10 +87,10 @@ class _Steps:
         )
 
 
-class HeldOutputs(queue.Queue[Any]):
+class HeldOutputs(HandedOver):
     """The engine core's queue of (index of a server, EngineCoreOutputs) to be sent."""
 
-    def __init__(self, steps: _Steps) -> None:
+    def __init__(self, steps: Steps) -> None:
         super().__init__()
         self._steps = steps
         self._kept: dict[int, _Kept] = {}
