@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from enum import Enum
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from warpserve.patches.step_log import StepLog
+from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.hardware import Hardware, hardware_named
+from warpserve.predictors.origin import RECORDED, origin_of
 
 RECORDING = "WARPSERVE_RECORDING"
 """The folder that a process is to record into; unset where it is not."""
@@ -30,21 +34,25 @@ def write_recording(
     nvml: Any,
     kv_cache: tuple[int, int],
     config: dict[str, Any],
+    deployed: Callable[[Hardware], Deployment],
 ) -> None:
     """``recording-PID.json``: the GPU, the versions and the configuration of a worker.
 
     ``device``: a torch.device; ``nvml``: the module pynvml; ``kv_cache``: blocks, and the tokens of
-    a block; ``config``: objects by name, of which all fields are kept but secrets.
+    a block; ``config``: objects by name, of which all fields are kept but secrets; ``deployed``:
+    what the worker runs, as predictors see it.
     """
     blocks, block_tokens = kv_cache
+    gpu = _gpu(device, nvml)
     document = {
         "schema": 1,
         "engine": engine,
         "engine_version": version(engine),
         "torch_version": version("torch"),
         "rank": rank,
-        "gpu": _gpu(device, nvml),
+        "gpu": gpu,
         "kv_cache": {"blocks": blocks, "block_tokens": block_tokens},
+        RECORDED: origin_of(deployed(hardware_named(gpu["name"]))),
         "config": {name: _fields(part) for name, part in config.items()},
     }
     path = _folder() / f"recording-{os.getpid()}.json"

@@ -20,6 +20,7 @@ def hardware_of(spec: str) -> Hardware:
     has_nvlink = gpu.nvlink_link_count > 0 and described.box.nvlink != "none"
     return Hardware(
         kind=gpu.kind,
+        name=gpu.name,
         compute_capability=gpu.compute_capability,
         multiprocessors=gpu.sm_count,
         l2_bytes=gpu.l2_size_bytes,

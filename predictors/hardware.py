@@ -22,6 +22,8 @@ class Hardware:
 
     kind: str
     """Its name in the catalogue."""
+    name: str
+    """As its driver has it."""
     compute_capability: str
     """``9.0``, say."""
     multiprocessors: int
@@ -49,6 +51,23 @@ class Hardware:
         if self.are_joined_by_nvlink(gpus):
             return self.nvlink_bandwidth_bytes_per_s
         return self.host_bandwidth_bytes_per_s
+
+
+def hardware_named(name: str) -> Hardware:
+    """Of which nothing else is known, to tell deployments apart: it has rates of nothing."""
+    return Hardware(
+        kind="",
+        name=name,
+        compute_capability="",
+        multiprocessors=0,
+        l2_bytes=0,
+        flops={},
+        sums_at_half_rate=False,
+        memory_bandwidth_bytes_per_s=0.0,
+        nvlink_bandwidth_bytes_per_s=0.0,
+        has_nvswitch=False,
+        host_bandwidth_bytes_per_s=0.0,
+    )
 
 
 def hardware_environment(hardware: Hardware) -> dict[str, str]:

@@ -18,11 +18,13 @@ from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.drafted import Drafted
 from warpserve.predictors.hardware import Hardware
 from warpserve.predictors.learned.predictor import learned
+from warpserve.predictors.origin import origin_of_recording
 from warpserve.predictors.predictor import Explaining, PredictorError
 from warpserve.predictors.profile.files import require_profile
 from warpserve.predictors.profile.predictor import profiled
 from warpserve.predictors.replay import replay
 from warpserve.predictors.strict import Strict
+from warpserve.predictors.transferred import transferred
 from warpserve.predictors.warned import Warned
 
 SESSION_PREDICTOR = "WARPSERVE_PREDICTOR"
@@ -186,13 +188,13 @@ def _constant(argument: str) -> MakePredictor:
 
 
 def _replay(path: str) -> MakePredictor:
-    predictor = replay(path)
-    return lambda _: predictor
+    predictor, origin = replay(path), origin_of_recording(path)
+    return lambda deployment: transferred(predictor, origin, deployment)
 
 
 def _learned(path: str) -> MakePredictor:
     predictor = learned(path)
-    return lambda _: predictor
+    return lambda deployment: transferred(predictor, predictor.origin, deployment)
 
 
 def _profile(path: str) -> MakePredictor:

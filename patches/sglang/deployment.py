@@ -9,7 +9,7 @@ from typing import Any
 from warpserve.patches.model_description import description_of, drafter_description, weights_of
 from warpserve.patches.sglang.resolved import parallel_of, settings
 from warpserve.predictors.deployment import BF16_ACTIVATIONS, Deployment, Drafter
-from warpserve.predictors.hardware import hardware_of_session
+from warpserve.predictors.hardware import Hardware, hardware_of_session
 
 _KV_CACHE = {
     "auto": "bf16",
@@ -34,13 +34,25 @@ def name_of(worker: Any) -> str:
 
 def deployment_of(worker: Any) -> Deployment:
     """``worker``: a TpModelWorker. Raises PredictorError in a session without GPUs."""
+    found = replace(
+        deployment_on(hardware_of_session(), worker),
+        expert_dispatch=_expert_dispatch(worker.server_args),
+        expert_kernels=_expert_kernels(worker.server_args),
+    )
+    return _with_drafter(found, worker.server_args)
+
+
+def deployment_on(hardware: Hardware, worker: Any) -> Deployment:
+    """But for the kernels of experts, how tokens come to them, and drafters. ``worker``: a
+    TpModelWorker.
+    """
     parallel = parallel_of(worker)
     data_parallel = parallel.attn_dp_size if parallel.attn_dp_enabled else 1
     kv_cache = str(settings("model", worker.server_args).kv_cache_dtype)
     description = description_of(worker.model_config)
-    found = Deployment(
+    return Deployment(
         config=description,
-        hardware=hardware_of_session(),
+        hardware=hardware,
         engine="sglang",
         engine_version=version("sglang").partition("+")[0],
         # With attention in data-parallel ranks, tp_size counts all of them.
@@ -49,12 +61,9 @@ def deployment_of(worker: Any) -> Deployment:
         pipeline_rank=parallel.pp_rank,
         data_parallel=data_parallel,
         expert_parallel=parallel.ep_size > 1,
-        expert_dispatch=_expert_dispatch(worker.server_args),
-        expert_kernels=_expert_kernels(worker.server_args),
         weights=weights_of(worker.model_config, description, _WEIGHTS),
         kv_cache=_KV_CACHE.get(kv_cache, kv_cache),
     )
-    return _with_drafter(found, worker.server_args)
 
 
 def _expert_dispatch(arguments: Any) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from warpserve.patches.model_description import description_of, drafter_description, weights_of
 from warpserve.predictors.deployment import FP8_ACTIVATIONS, MARLIN, Deployment, Drafter
-from warpserve.predictors.hardware import hardware_of_session
+from warpserve.predictors.hardware import Hardware, hardware_of_session
 
 _WEIGHTS = {
     "experts_int8": "int8",
@@ -48,13 +48,20 @@ def name_of(worker: Any) -> str:
 
 def deployment_of(config: Any, pipeline_rank: int) -> Deployment:
     """``config``: a VllmConfig. Raises PredictorError in a session without GPUs."""
+    found = deployment_on(hardware_of_session(), config, pipeline_rank)
+    with_kernels = replace(found, expert_kernels=_expert_kernels(config))
+    return _with_drafter(with_kernels, config.speculative_config)
+
+
+def deployment_on(hardware: Hardware, config: Any, pipeline_rank: int) -> Deployment:
+    """But for the kernels of experts and for drafters. ``config``: a VllmConfig."""
     parallel = config.parallel_config
     model = config.model_config
     kv_cache = str(config.cache_config.cache_dtype)
     description = _description(model)
-    found = Deployment(
+    return Deployment(
         config=description,
-        hardware=hardware_of_session(),
+        hardware=hardware,
         engine="vllm",
         engine_version=version("vllm").partition("+")[0],
         tensor_parallel=parallel.tensor_parallel_size,
@@ -63,12 +70,10 @@ def deployment_of(config: Any, pipeline_rank: int) -> Deployment:
         # Replicas of a model without experts know nothing of each other.
         data_parallel=parallel.data_parallel_size if model.is_moe else 1,
         expert_parallel=parallel.enable_expert_parallel,
-        expert_kernels=_expert_kernels(config),
         weights=weights_of(model, description, _WEIGHTS),
         kv_cache=_KV_CACHE.get(kv_cache, kv_cache),
         lora_rank=None if config.lora_config is None else config.lora_config.max_lora_rank,
     )
-    return _with_drafter(found, config.speculative_config)
 
 
 def _expert_kernels(config: Any) -> str | None:

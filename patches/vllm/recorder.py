@@ -16,7 +16,7 @@ from typing import Any
 from warpserve.patches.recording import step_log, write_recording
 from warpserve.patches.step_recorder import Describe, Described, StepRecorder
 from warpserve.patches.versions import require_attributes
-from warpserve.patches.vllm.deployment import name_of
+from warpserve.patches.vllm.deployment import deployment_on, name_of
 from warpserve.patches.vllm.progress import Progress
 from warpserve.patches.vllm.requests import logged_as
 
@@ -96,6 +96,7 @@ def _write_recording(worker: Any) -> None:
         nvml=pynvml,
         kv_cache=(config.cache_config.num_gpu_blocks, config.cache_config.block_size),
         config={name: part for name, part in vars(config).items() if hasattr(part, "__dict__")},
+        deployed=lambda gpu: deployment_on(gpu, config, pipeline_rank=0),
     )
 
 

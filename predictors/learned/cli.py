@@ -14,6 +14,7 @@ from warpserve.predictors.learned.bent_line import BentLine
 from warpserve.predictors.learned.features import NAMES
 from warpserve.predictors.learned.fit import fit as learn
 from warpserve.predictors.learned.predictor import Regression
+from warpserve.predictors.origin import Origin, origin_of_recording
 from warpserve.predictors.predictor import PredictorError
 from warpserve.predictors.replay import recorded_steps
 
@@ -25,12 +26,20 @@ def fit(
     """Learn from recorded steps how long others take; use it with --predictor learned:FILE."""
     try:
         recorded = [(s.batch, s.prediction.duration_ns) for s in recorded_steps(steps)]
-        regression = learn(recorded, str(Path(steps).absolute()))
+        origin = origin_of_recording(steps)
+        regression = learn(recorded, str(Path(steps).absolute()), origin)
     except PredictorError as error:
         fail(error)
     out.write_text(regression.to_json())
     console().print(_table(regression))
-    typer.echo(f"{regression.any.steps:,} steps; written to {out}")
+    typer.echo(f"{regression.any.steps:,} steps{_whose(origin)}; written to {out}")
+
+
+def _whose(origin: Origin | None) -> str:
+    if origin is None:
+        return ", nobody has said of which deployment: they will be taken for those of any"
+    engine = f"{origin['engine']} {origin['engine_version']}"
+    return f" of {engine} on {origin['gpu']}, tensor parallel {origin['tensor_parallel']}"
 
 
 def _table(regression: Regression) -> Table:

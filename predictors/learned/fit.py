@@ -22,6 +22,7 @@ from warpserve.predictors.batch import Batch
 from warpserve.predictors.learned.bent_line import BentLine
 from warpserve.predictors.learned.features import NAMES, STAGES, features, stage_of
 from warpserve.predictors.learned.predictor import Regression, Stage, uncertainty_unit
+from warpserve.predictors.origin import Origin
 from warpserve.predictors.predictor import PredictorError
 
 _FOLDS = 5
@@ -34,8 +35,11 @@ _STEPS_OF_BEND = 5
 _Floats = NDArray[Any]
 
 
-def fit(recorded: Sequence[tuple[Batch, int]], source: str) -> Regression:
+def fit(
+    recorded: Sequence[tuple[Batch, int]], source: str, origin: Origin | None = None
+) -> Regression:
     """``recorded``: batches, and the ns that each took. ``source``: where they are from.
+    ``origin``: what they are steps of, if that is known.
 
     Raises PredictorError for too few of them, and where scikit-learn is not installed.
     """
@@ -53,6 +57,7 @@ def fit(recorded: Sequence[tuple[Batch, int]], source: str) -> Regression:
             name: _stage(by_stage[name]) for name in STAGES if len(by_stage[name]) >= _FEWEST_STEPS
         },
         source=source,
+        origin=origin,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from warpserve.predictors.batch import Batch
 from warpserve.predictors.learned.bent_line import BentLine
 from warpserve.predictors.learned.features import NAMES, STAGES, features, stage_of
+from warpserve.predictors.origin import Origin
 from warpserve.predictors.predictor import (
     Lookups,
     OperatorTime,
@@ -90,6 +91,8 @@ class Regression:
     stages: dict[str, Stage]
     """By kind, those of which there were enough."""
     source: str
+    origin: Origin | None = None
+    """What the steps are of; None where nobody has said it."""
 
     def of(self, stage: str) -> Stage:
         """For steps of a kind."""
@@ -118,6 +121,11 @@ class Regression:
 class Learned:
     def __init__(self, regression: Regression) -> None:
         self._regression = regression
+
+    @property
+    def origin(self) -> Origin | None:
+        """What it has learned of."""
+        return self._regression.origin
 
     def predict(self, batch: Batch) -> Prediction:
         values = _features_of(batch)

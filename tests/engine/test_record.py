@@ -23,8 +23,12 @@ from tests.engine.sessions import (
 from tests.engine.sglang_served import SGLANG, sglang_python
 from tests.harness import CLIENTS, free_port
 from warpserve.bench.kv_cache import kv_tokens_of_file
+from warpserve.bench.models.model import model_named
 from warpserve.bench.real.read import read_runs
 from warpserve.cli import app
+from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.from_catalogue import hardware_of
+from warpserve.predictors.origin import differences, origin_of
 from warpserve.predictors.replay import recorded_steps
 from warpserve.predictors.spec import parse
 
@@ -92,6 +96,14 @@ def check_steps(folder: Path, within_ns: int = 1_000) -> None:
         assert other["start_ns"] == pytest.approx(one["start_ns"], abs=within_ns * len(recorded))
 
 
+def check_origin(said: dict[str, Any], engine: str, version: str) -> None:
+    """What was recorded is known to be of the deployment that it is of."""
+    config = model_named("llama-3.1-8b").config()
+    own = Deployment(config, hardware_of("h100-sxm"), engine, version)
+    assert differences(said["steps_of"], own) == []
+    assert said["steps_of"].keys() == origin_of(own).keys()
+
+
 def test_each_step_is_recorded_with_its_batch_and_duration(folder: Path) -> None:
     check_steps(folder)
 
@@ -103,6 +115,7 @@ def test_and_so_is_each_of_sglang(tmp_path: Path) -> None:
     (file,) = (tmp_path / "recording").glob("recording-*.json")
     said = json.loads(file.read_text())
     assert (said["engine"], said["engine_version"]) == ("sglang", SGLANG.version)
+    check_origin(said, "sglang", SGLANG.version)
     tokens = said["kv_cache"]["blocks"] * said["kv_cache"]["block_tokens"]
     assert kv_tokens_of_file(tmp_path / "recording" / "engine.log") == tokens
     (run,) = read_runs(tmp_path / "recording")
@@ -118,6 +131,7 @@ def test_what_was_recorded_is_for_predictors_and_benchmarks(folder: Path) -> Non
         ENGINE.version,
         "NVIDIA H100 80GB HBM3",
     )
+    check_origin(said, "vllm", ENGINE.version)
     assert said["config"]["scheduler_config"]["max_num_batched_tokens"] == 8_192
     tokens = said["kv_cache"]["blocks"] * said["kv_cache"]["block_tokens"]
     assert kv_tokens_of_file(recording / "engine.log") == tokens
