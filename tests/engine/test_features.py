@@ -175,6 +175,23 @@ def test_pipeline_parallelism(warpserve: Warpserve, tmp_path: Path) -> None:
     assert len(served.steps) == 2
 
 
+def test_each_rank_of_each_stage_logs_all_its_steps(warpserve: Warpserve, tmp_path: Path) -> None:
+    """The last one, too, of a rank that nobody asks for its outcome: when it ends is not known
+    while the stage before works.
+    """
+    served = serve(
+        warpserve,
+        tmp_path,
+        LLAMA,
+        "--pipeline-parallel-size=2",
+        "--tensor-parallel-size=2",
+        "--max-num-batched-tokens=2048",
+        gpu="h100-sxm:4",
+        bursts=[[completion(prompt(2, 8_000), 1)]],
+    )
+    assert [len(of_worker) for of_worker in served.steps] == [4] * 4
+
+
 @feature("Speculative decoding: n-gram", "--speculative-config, with --acceptance of warpserve")
 def test_speculative_decoding_with_n_grams(warpserve: Warpserve, tmp_path: Path) -> None:
     """Per draft position, vLLM's metrics count as many accepted tokens as the user said."""
