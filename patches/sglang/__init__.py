@@ -16,6 +16,7 @@
 | ``SchedulerIpcChannels.create`` | requests without the present instant's | no race |
 | its sockets without a peer | look for one once a second | idle time costs less |
 | ``Scheduler.init_idle_sleeper`` | sleeps until a request comes | who spins keeps time still |
+| ``Scheduler.maybe_sleep_on_idle`` | before, logs the last step | a stage's ends late |
 | ``Scheduler.on_idle`` | sleeps while only copies are on their way | likewise |
 | ``HostKVCache``, its pools | copies take time, pages are empty | they would fill this host |
 | ``tokenizer_manager.real_time`` | the next number | answers are later than questions |
@@ -86,6 +87,7 @@ from warpserve.patches.sglang.hicache import (
     store_nothing,
 )
 from warpserve.patches.sglang.idle import sleep_when_idle
+from warpserve.patches.sglang.last_steps import log_when_idle
 from warpserve.patches.sglang.loading import load_adapters, load_configurations
 from warpserve.patches.sglang.nixl_transfers import sleep_until_changed
 from warpserve.patches.sglang.peers import look_for_peers_each_second
@@ -165,6 +167,7 @@ def _install_virtual() -> None:
     after_import("sglang.srt.managers.scheduler", know_lengths)
     after_import("sglang.srt.managers.scheduler", sleep_when_idle)
     after_import("sglang.srt.managers.scheduler", sleep_when_pending)
+    after_import("sglang.srt.managers.scheduler", log_when_idle)
     after_import(f"{_CACHE}.host_memory", have_memory)
     after_import(f"{_CACHE}.pool_host.base", find_memory)
     after_import(f"{_CACHE}.pool_host.base", copy_in_time)

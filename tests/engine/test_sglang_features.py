@@ -277,6 +277,21 @@ def test_pipeline_parallelism(warpserve: Warpserve, tmp_path: Path) -> None:
     assert len(served.steps) == 2
 
 
+def test_each_rank_of_each_stage_logs_all_its_steps(warpserve: Warpserve, tmp_path: Path) -> None:
+    served = serve_sglang(
+        warpserve,
+        tmp_path,
+        LLAMA,
+        "--pp-size=2",
+        "--tp-size=2",
+        "--chunked-prefill-size=2048",
+        gpu="h100-sxm:4",
+        bursts=[[asked(prompt(2, 8_000), 1, "long")]],
+    )
+    lengths = [len([s for s in steps if "long" in s["request_ids"]]) for steps in served.steps]
+    assert lengths == [4] * 4
+
+
 @feature("Data-parallel replicas", "--dp-size 2")
 def test_replicas(warpserve: Warpserve, tmp_path: Path) -> None:
     """The controller hands requests to each of two schedulers in turn, which compute them beside
