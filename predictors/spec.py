@@ -37,14 +37,24 @@ _UNITS_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s)")
 
 
+class Frontend(NamedTuple):
+    """What servers take of a request before the scheduler has it: no predictor's concern."""
+
+    request_ns: int = 0
+    prompt_token_ns: int = 0
+    """Of each token of its prompt: text is made into tokens."""
+
+    def delay_s(self, prompt_tokens: int) -> float:
+        return (self.request_ns + self.prompt_token_ns * prompt_tokens) / 1e9
+
+
 class Options(NamedTuple):
     """What comes on top of a predictor."""
 
     scale: float = 1.0
     host_ns: int = 0
     """Of each step."""
-    request_host_ns: int = 0
-    """Of each request, before the engine's scheduler has it: no predictor's concern."""
+    frontend: Frontend = Frontend()
     is_strict: bool = False
 
 
@@ -117,10 +127,10 @@ def predictor_of_session(deployment: Deployment) -> Explaining:
     return Strict(predictor) if os.environ.get(SESSION_STRICT) else Warned(predictor)
 
 
-def request_host_ns_of_session() -> int:
-    """What a request takes before the engine's scheduler has it; 0 where nothing was said."""
+def frontend_of_session() -> Frontend:
+    """Takes nothing where nothing was said."""
     spec = os.environ.get(SESSION_PREDICTOR)
-    return 0 if spec is None else parse(spec).options.request_host_ns
+    return Frontend() if spec is None else parse(spec).options.frontend
 
 
 def duration_ns_of(text: str) -> int:
@@ -156,8 +166,9 @@ def _of_drafter(make: MakePredictor, drafter: Deployment) -> Explaining:
 
 
 def _read_options(text: str) -> Options:
-    """From ``scale=1.05,host=2ms,request_host=5ms,strict``, all optional."""
+    """From ``scale=1.05,host=2ms,request_host=5ms,prompt_token_host=4us,strict``, all optional."""
     options = Options()
+    frontend = Frontend()
     for option in text.split(",") if text else ():
         name, _, value = option.partition("=")
         if name == "scale":
@@ -165,14 +176,17 @@ def _read_options(text: str) -> Options:
         elif name == "host":
             options = options._replace(host_ns=duration_ns_of(value))
         elif name == "request_host":
-            options = options._replace(request_host_ns=duration_ns_of(value))
+            frontend = frontend._replace(request_ns=duration_ns_of(value))
+        elif name == "prompt_token_host":
+            frontend = frontend._replace(prompt_token_ns=duration_ns_of(value))
         elif option == "strict":
             options = options._replace(is_strict=True)
         else:
             raise PredictorError(
-                f"no option {option!r}; there are: scale=1.05, host=2ms, request_host=5ms, strict"
+                f"no option {option!r}; there are: scale=1.05, host=2ms, request_host=5ms, "
+                "prompt_token_host=4us, strict"
             )
-    return options
+    return options._replace(frontend=frontend)
 
 
 def _scale(text: str) -> float:

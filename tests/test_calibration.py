@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from warpserve.bench.calibration.fitting import Line, fit_steps, request_host_ns, split
+from warpserve.bench.calibration.fitting import Line, Rest, fit_frontend, fit_steps, rests, split
 from warpserve.bench.calibration.observations import (
     FirstToken,
     Observation,
@@ -33,7 +33,7 @@ from warpserve.predictors.captured import padded_tokens
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.predictor import Prediction, PredictorError, Provenance
-from warpserve.predictors.spec import Options, parse, predictor_of, read_spec
+from warpserve.predictors.spec import Frontend, Options, parse, predictor_of, read_spec
 
 REAL_RUNS = Path(__file__).parent / "data" / "real_runs"
 LLAMA = Deployment(model_named("llama-3.1-8b").config(), hardware_of("h100-sxm"), "vllm", "0.24.0")
@@ -138,7 +138,9 @@ def test_a_clients_times_give_scale_host_and_what_a_request_takes(has_itl: bool)
         assert line.at(each.predicted_ns) == pytest.approx(each.measured_ns, rel=0.03)
     alone = of_first_tokens(run, PLAIN)
     assert len(alone) == len(ALONE)
-    assert request_host_ns(alone, line) == pytest.approx(REQUEST_HOST_NS, rel=0.15)
+    frontend = fit_frontend(rests(alone, line))
+    assert frontend.request_ns == pytest.approx(REQUEST_HOST_NS, rel=0.15)
+    assert frontend.prompt_token_ns == 0
 
 
 def test_one_by_one_it_need_not_be_said_when_they_were_sent() -> None:
@@ -181,9 +183,34 @@ def test_prompts_that_may_have_been_cut_say_nothing_of_first_tokens() -> None:
     assert first.steps == 3
 
 
-def test_what_a_request_takes_is_unknown_where_none_was_alone() -> None:
-    assert request_host_ns([], Line(1, 0)) is None
-    assert request_host_ns([FirstToken(2, 10e6, 15e6)], Line(1.1, 1e6)) == pytest.approx(2e6)
+def test_what_a_request_takes_is_what_its_steps_do_not() -> None:
+    assert rests([], Line(1, 0)) == []
+    (rest,) = rests([FirstToken(2, 10e6, 15e6, prompt_tokens=900)], Line(1.1, 1e6))
+    assert rest.ns == pytest.approx(2e6)
+    assert fit_frontend([rest]) == Frontend(2_000_000, 0)
+
+
+LENGTHS = [100 * i for i in range(1, 40)]
+
+
+@pytest.mark.parametrize(
+    ("of_requests", "request_ns", "prompt_token_ns"),
+    [
+        ([Rest(n, 2e6 + 5e3 * n) for n in LENGTHS], 2e6, 5e3),
+        ([Rest(n, 2e6 + 5e3 * n + 2e5 * (-1) ** (n // 100)) for n in LENGTHS], 2e6, 5e3),
+        ([Rest(3_000, 900e6), *(Rest(n, 2e6 + 5e3 * n) for n in LENGTHS)], 2e6, 5e3),
+        ([Rest(n, 2e6 + 5e3 * n) for n in range(1_000, 1_250, 10)], 7.6e6, 0),
+        ([Rest(n, 30e6 - 5e3 * n) for n in LENGTHS], 20e6, 0),
+        ([Rest(n, 5e3 * (n - 50)) for n in LENGTHS], 0, 4.9e3),
+    ],
+    ids=["even", "noisy", "with a pause", "prompts alike", "falling", "below 0 at none"],
+)
+def test_what_tokens_of_a_prompt_take_is_found_from_prompts_of_different_lengths(
+    of_requests: list[Rest], request_ns: float, prompt_token_ns: float
+) -> None:
+    found = fit_frontend(of_requests)
+    assert found.request_ns == pytest.approx(request_ns, rel=0.11)
+    assert found.prompt_token_ns == pytest.approx(prompt_token_ns, rel=0.02)
 
 
 @pytest.fixture
@@ -248,7 +275,7 @@ def test_a_recording_and_its_client_tell_all(recording: Path, tmp_path: Path) ->
     options = parse(json.loads(result.stdout)["spec"]).options
     assert options.scale == pytest.approx(SCALE, rel=0.01)
     assert options.host_ns == pytest.approx(HOST_NS, rel=0.05)
-    assert options.request_host_ns == pytest.approx(REQUEST_HOST_NS, rel=0.1)
+    assert options.frontend.request_ns == pytest.approx(REQUEST_HOST_NS, rel=0.1)
 
 
 def test_a_recording_is_imported(recording: Path) -> None:
@@ -265,7 +292,7 @@ def test_the_command_reads_what_import_wrote(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     options = parse(json.loads(result.stdout)["spec"]).options
     assert options.host_ns > 1e6
-    assert options.request_host_ns == pytest.approx(REQUEST_HOST_NS, rel=0.15)
+    assert options.frontend.request_ns == pytest.approx(REQUEST_HOST_NS, rel=0.15)
 
 
 @pytest.mark.parametrize("name", ["vllm.json.gz", "vllm-concurrency.json.gz"])
@@ -326,6 +353,10 @@ def test_options_come_behind_a_path(tmp_path: Path) -> None:
     log = StepLog.in_folder(tmp_path)
     batch = Batch((RequestStep(1, 5, False),), 1)
     log.write(batch, ["a"], Prediction(1_000, Provenance.MEASURED), 0, 1_000)
-    spec = f"replay:{tmp_path},scale=2,host=1us,request_host=3ms"
-    assert parse(spec) == ("replay", str(tmp_path), Options(2.0, 1_000, 3_000_000, False))
+    spec = f"replay:{tmp_path},scale=2,host=1us,request_host=3ms,prompt_token_host=7ns"
+    assert parse(spec) == (
+        "replay",
+        str(tmp_path),
+        Options(2.0, 1_000, Frontend(3_000_000, 7), False),
+    )
     assert predictor_of(spec, LLAMA).predict(batch).duration_ns == 3_000

@@ -508,7 +508,15 @@ def test_draws_are_even_whatever_one_walks_by() -> None:
     assert low / 10_000 == pytest.approx(0.5, abs=0.02)
 
 
-@pytest.mark.parametrize(("spec", "waited_s"), [("analytic:request_host=5ms", 0.005), ("", 0)])
+@pytest.mark.parametrize(
+    ("spec", "waited_s"),
+    [
+        ("analytic:request_host=5ms", 0.005),
+        ("analytic:request_host=5ms,prompt_token_host=4us", 0.017),
+        ("analytic:prompt_token_host=4us", 0.012),
+        ("", 0),
+    ],
+)
 def test_requests_wait_for_what_servers_take_of_them(
     monkeypatch: pytest.MonkeyPatch, spec: str, waited_s: float
 ) -> None:
@@ -518,14 +526,17 @@ def test_requests_wait_for_what_servers_take_of_them(
         slept.append(duration_s)
 
     class AsyncLLM:
-        async def add_request(self, name: str, *, priority: int) -> tuple[str, int]:
-            return name, priority
+        async def add_request(
+            self, name: str, prompt: dict[str, Any], *, priority: int
+        ) -> tuple[str, int, int]:
+            return name, len(prompt["prompt_token_ids"]), priority
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
     monkeypatch.setenv("WARPSERVE_PREDICTOR", spec or "constant:10ms")
     delay_requests(SimpleNamespace(AsyncLLM=AsyncLLM))  # type: ignore[arg-type]
-    assert asyncio.run(AsyncLLM().add_request("a", priority=3)) == ("a", 3)
-    assert sum(slept) == waited_s
+    prompt = {"type": "token", "prompt_token_ids": [1] * 3_000}
+    assert asyncio.run(AsyncLLM().add_request("a", prompt, priority=3)) == ("a", 3_000, 3)
+    assert sum(slept) == pytest.approx(waited_s)
 
 
 def test_a_step_log_has_a_line_for_each_step(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -28,7 +29,7 @@ from warpserve.predictors.batch import Sampling
 from warpserve.predictors.calibration import Calibration
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.predictor import Predictor, PredictorError
-from warpserve.predictors.spec import Options, parse, predictor_of
+from warpserve.predictors.spec import Frontend, Options, parse, predictor_of
 
 
 def calibrate(
@@ -116,14 +117,17 @@ class _Calibrated:
         self.most_requests = most_requests
         self.line: Line = fitting.fit_steps(self.split.known)
         self.first_tokens = first_tokens
-        rest_ns = fitting.request_host_ns(first_tokens, self.line)
-        self.request_host_ns = rest_ns if rest_ns is not None and rest_ns >= 0 else None
+        self.frontend: Frontend | None = None
         self.why_unknown = "none was alone"
-        if rest_ns is not None and rest_ns < 0:
-            self.why_unknown = (
-                f"first tokens came {-rest_ns / 1e6:.2f} ms sooner than their steps take; the "
-                "prefix cache had them, or the predictor is too slow for prefills"
-            )
+        if rests := fitting.rests(first_tokens, self.line):
+            median_ns = statistics.median(rest.ns for rest in rests)
+            if median_ns >= 0:
+                self.frontend = fitting.fit_frontend(rests)
+            else:
+                self.why_unknown = (
+                    f"first tokens came {-median_ns / 1e6:.2f} ms sooner than their steps take; "
+                    "the prefix cache had them, or the predictor is too slow for prefills"
+                )
 
     def as_file(self, predictor: str, deployment: str) -> Calibration:
         held_out = fitting.errors(self.split.others, self.line)
@@ -143,8 +147,10 @@ class _Calibrated:
     def _spec(self, predictor: str) -> str:
         host_ns = round(self.line.host_ns)
         fitted = [f"scale={self.line.scale:.4f}", f"host={host_ns}ns"]
-        if self.request_host_ns is not None:
-            fitted.append(f"request_host={round(self.request_host_ns)}ns")
+        if self.frontend is not None:
+            fitted.append(f"request_host={self.frontend.request_ns}ns")
+            if self.frontend.prompt_token_ns:
+                fitted.append(f"prompt_token_host={self.frontend.prompt_token_ns}ns")
         separator = "," if ":" in predictor else ":"
         return f"{predictor}{separator}{','.join(fitted)}"
 
@@ -156,7 +162,7 @@ class _Calibrated:
                 table.add_row(f"{what}, {name}", *_cells(fitting.errors(of, line)))
         console().print(table)
         typer.echo(f"fitted on {calibration.fitted_on}; held out {calibration.held_out}")
-        if self.request_host_ns is None:
+        if self.frontend is None:
             typer.echo(f"what a request takes beside its steps is unknown: {self.why_unknown}")
         typer.echo(f"--predictor {calibration.spec}")
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 from warpserve.bench.calibration.observations import FirstToken, Observation
 from warpserve.bench.run_folder import RunError
+from warpserve.predictors.spec import Frontend
 
 _SPREAD_OF_SCALES = 0.05
 """How near to 1 a scale is before anything is measured."""
@@ -20,6 +22,9 @@ _FAR = 4.0
 """Times the noise: a pause of the host, not a step."""
 _ROUNDS = 4
 _FEWEST = 5
+_APART_TOKENS = 256
+"""Prompts that are nearer to each other tell of the host's noise alone."""
+_FEWEST_PAIRS = 20
 
 
 class Line(NamedTuple):
@@ -93,13 +98,40 @@ def fit_steps(known: Sequence[Observation]) -> Line:
     return line
 
 
-def request_host_ns(first_tokens: Sequence[FirstToken], line: Line) -> float | None:
-    """What a request takes outside of its steps, in the median; None where none came alone."""
-    rests = [
-        each.measured_ns - line.scale * each.predicted_ns - line.host_ns * each.steps
+class Rest(NamedTuple):
+    """Of the time to a first token, what no step takes."""
+
+    prompt_tokens: int
+    ns: float
+
+
+def rests(first_tokens: Sequence[FirstToken], line: Line) -> list[Rest]:
+    return [
+        Rest(
+            each.prompt_tokens,
+            each.measured_ns - line.scale * each.predicted_ns - line.host_ns * each.steps,
+        )
         for each in first_tokens
     ]
-    return statistics.median(rests) if rests else None
+
+
+def fit_frontend(of_requests: Sequence[Rest]) -> Frontend:
+    """Medians; a part for each token of the prompt where prompts are of different lengths.
+
+    The slope is the median of those between two requests each (Theil-Sen): a pause of the host
+    counts as one. Neither part is below 0. ``of_requests``: some, whose median is above 0.
+    """
+    slopes = [
+        (one.ns - other.ns) / (one.prompt_tokens - other.prompt_tokens)
+        for one, other in combinations(of_requests, 2)
+        if abs(one.prompt_tokens - other.prompt_tokens) >= _APART_TOKENS
+    ]
+    slope_ns = max(0.0, statistics.median(slopes)) if len(slopes) >= _FEWEST_PAIRS else 0.0
+    request_ns = statistics.median(each.ns - slope_ns * each.prompt_tokens for each in of_requests)
+    if request_ns < 0:
+        request_ns = 0.0
+        slope_ns = statistics.median(each.ns / each.prompt_tokens for each in of_requests)
+    return Frontend(round(request_ns), round(slope_ns))
 
 
 class Errors(NamedTuple):

@@ -42,6 +42,7 @@ class FirstToken(NamedTuple):
     predicted_ns: float
     measured_ns: float
     """TTFT."""
+    prompt_tokens: int
 
 
 def of_recording(folder: Path, predictor: Predictor) -> list[Observation]:
@@ -92,7 +93,12 @@ def of_first_tokens(run: Run, predictor: Predictor) -> list[FirstToken]:
     timelines = timelines_of(run)
     budget = run.deployment.max_num_batched_tokens
     return [
-        FirstToken(len(chunks), sum(predictor.predict(chunk).duration_ns for chunk in chunks), ns)
+        FirstToken(
+            len(chunks),
+            sum(predictor.predict(chunk).duration_ns for chunk in chunks),
+            ns,
+            mine.input_tokens,
+        )
         for mine in timelines
         if (chunks := _chunks(mine, budget)) and (ns := mine.ttft_s * 1e9) > 0
         if not any(other is not mine and other.is_under_way(mine) for other in timelines)

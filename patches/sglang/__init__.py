@@ -20,6 +20,7 @@
 | ``Scheduler.on_idle`` | sleeps while only copies are on their way | likewise |
 | ``HostKVCache``, its pools | copies take time, pages are empty | they would fill this host |
 | ``tokenizer_manager.real_time`` | the next number | answers are later than questions |
+| ``_tokenize_one_request`` | longer by ``request_host=`` | what servers take of a request |
 | ``LayerLoadingEvent`` | its events tell when they are reached | steps wait layer by layer |
 | ``Scheduler.run_event_loop`` | before, checks all of this | none is half patched |
 | ``DataParallelController.event_loop`` | likewise | likewise |
@@ -70,6 +71,7 @@ from warpserve.patches.sglang.bookkeeping import (
 )
 from warpserve.patches.sglang.data_parallel import block_controller
 from warpserve.patches.sglang.device_memory import take_memory_of_connections
+from warpserve.patches.sglang.frontend import delay_requests
 from warpserve.patches.sglang.ghosts import launch_one, share_nothing
 from warpserve.patches.sglang.graphs import (
     build_nothing,
@@ -176,6 +178,7 @@ def _install_virtual() -> None:
         after_import(f"{_CACHE}.{pools}", store_nothing)
     after_import("sglang.srt.managers.scheduler_pp_mixin", take_turns)
     after_import("sglang.srt.managers.tokenizer_manager", answer_later)
+    after_import("sglang.srt.managers.tokenizer_manager", delay_requests)
     after_import("sglang.srt.managers.cache_controller", know_when_loaded)
     after_import("sglang.srt.managers.cache_controller", tell_of_storage)
     after_import("sglang.srt.disaggregation.decode", keep_request_table_of_decode)

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from warpserve.patches.versions import require_attributes
-from warpserve.predictors.spec import request_host_ns_of_session
+from warpserve.predictors.spec import Frontend, frontend_of_session
 
 
 def delay_requests(module: ModuleType) -> None:
@@ -17,16 +17,26 @@ def delay_requests(module: ModuleType) -> None:
     request waits as long as all of them together would. Requests wait beside each other: that many
     at once need one processor after the other is not said.
     """
-    delay_s = request_host_ns_of_session() / 1e9
-    if delay_s == 0:
+    frontend = frontend_of_session()
+    if frontend == Frontend():
         return
     require_attributes(module, ("AsyncLLM",))
     engine_class = module.AsyncLLM
     require_attributes(engine_class, ("add_request",))
     add_request = engine_class.add_request
 
-    async def add_later(self: Any, *arguments: Any, **options: Any) -> Any:
-        await asyncio.sleep(delay_s)
-        return await add_request(self, *arguments, **options)
+    async def add_later(self: Any, request_id: str, prompt: Any, *rest: Any, **options: Any) -> Any:
+        await asyncio.sleep(frontend.delay_s(_prompt_tokens(prompt)))
+        return await add_request(self, request_id, prompt, *rest, **options)
 
     engine_class.add_request = add_later
+
+
+def _prompt_tokens(prompt: Any) -> int:
+    """Of what vLLM's servers have made of it: a dict, or from older ones an EngineCoreRequest.
+
+    0 for vectors in place of tokens.
+    """
+    if isinstance(prompt, dict):
+        return len(prompt.get("prompt_token_ids") or ())
+    return len(getattr(prompt, "prompt_token_ids", None) or ())

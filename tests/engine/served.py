@@ -111,6 +111,19 @@ def completion(prompt: Sequence[int] | str, max_tokens: int, **more: Any) -> Req
     return {"path": "/v1/completions", "body": body | more}
 
 
+def beside_first_steps_ms(served: Answered, prompts_tokens: Sequence[int]) -> list[float]:
+    """Of requests one after the other, each with a prompt of one step and of a length of its own:
+    what their first tokens took beside that step.
+    """
+    steps_ms = {
+        step["requests"][0][0]: (step["end_ns"] - step["start_ns"]) / 1e6
+        for step in served.steps[0]
+        if step["requests"][0][2]
+    }
+    first_ms = [answer["times_ms"][0] for (answer,) in served.answers]
+    return [ms - steps_ms[n] for ms, n in zip(first_ms, prompts_tokens, strict=True)]
+
+
 def prompt(number: int, tokens: int) -> list[int]:
     """Token ids that differ by ``number`` from the first on."""
     return [1_000 + (number * 7_919 + i * 31) % 20_000 for i in range(tokens)]

@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from tests.engine.configurations import EAGLE_3, described
 from tests.engine.features import feature
-from tests.engine.served import Answered, completion, prompt, serve
+from tests.engine.served import Answered, beside_first_steps_ms, completion, prompt, serve
 from tests.engine.sessions import ENGINE, sessions, vllm_bin
 from tests.harness import Warpserve
 
@@ -190,6 +190,19 @@ def test_each_rank_of_each_stage_logs_all_its_steps(warpserve: Warpserve, tmp_pa
         bursts=[[completion(prompt(2, 8_000), 1)]],
     )
     assert [len(of_worker) for of_worker in served.steps] == [4] * 4
+
+
+def test_servers_take_what_is_said_of_each_request(warpserve: Warpserve, tmp_path: Path) -> None:
+    """Before it comes to the scheduler; beside the first step, a token has waited for nothing."""
+    lengths = (250, 1_000)
+    served = serve(
+        warpserve,
+        tmp_path,
+        LLAMA,
+        predictor="analytic:request_host=5ms,prompt_token_host=4us",
+        bursts=[[completion(prompt(n, n), 1)] for n in lengths],
+    )
+    assert beside_first_steps_ms(served, lengths) == pytest.approx([6.0, 9.0], abs=0.2)
 
 
 @feature("Speculative decoding: n-gram", "--speculative-config, with --acceptance of warpserve")

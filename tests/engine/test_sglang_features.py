@@ -15,7 +15,7 @@ import pytest
 
 from tests.engine.configurations import described
 from tests.engine.features import feature
-from tests.engine.served import Answered, completion, prompt
+from tests.engine.served import Answered, beside_first_steps_ms, completion, prompt
 from tests.engine.sessions import sessions
 from tests.engine.sglang_served import serve_sglang, sglang_python
 from tests.harness import Warpserve
@@ -290,6 +290,19 @@ def test_each_rank_of_each_stage_logs_all_its_steps(warpserve: Warpserve, tmp_pa
     )
     lengths = [len([s for s in steps if "long" in s["request_ids"]]) for steps in served.steps]
     assert lengths == [4] * 4
+
+
+def test_servers_take_what_is_said_of_each_request(warpserve: Warpserve, tmp_path: Path) -> None:
+    """Before it comes to the scheduler; beside the first step, a token has waited for nothing."""
+    lengths = (250, 1_000)
+    served = serve_sglang(
+        warpserve,
+        tmp_path,
+        LLAMA,
+        predictor="analytic:request_host=5ms,prompt_token_host=4us",
+        bursts=[[asked(prompt(n, n), 1, f"of {n}")] for n in lengths],
+    )
+    assert beside_first_steps_ms(served, lengths) == pytest.approx([6.0, 9.0], abs=0.2)
 
 
 @feature("Data-parallel replicas", "--dp-size 2")
