@@ -35,6 +35,11 @@ def origin_of(deployment: Deployment) -> dict[str, Any]:
     return {"gpu": deployment.hardware.name, **facts, **dict(_of_model(deployment))}
 
 
+def recordings_in(folder: Path) -> list[Path]:
+    """What workers have said of themselves, where the folder is that of a `warpserve record`."""
+    return sorted(folder.glob("recording-*.json"))
+
+
 def origin_of_recording(path: str) -> Origin | None:
     """Of the steps that lie at ``path``: a recording's folder, its folder of steps, or one of them.
 
@@ -42,7 +47,7 @@ def origin_of_recording(path: str) -> Origin | None:
     """
     given = Path(path).absolute()
     steps = given.parent if given.is_file() else given
-    for file in sorted((steps.parent if steps.name == "steps" else steps).glob("recording-*.json")):
+    for file in recordings_in(steps.parent if steps.name == "steps" else steps):
         try:
             facts = json.loads(file.read_text()).get(RECORDED)
         except (ValueError, AttributeError) as error:

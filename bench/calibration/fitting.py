@@ -118,8 +118,9 @@ def rests(first_tokens: Sequence[FirstToken], line: Line) -> list[Rest]:
 def fit_frontend(of_requests: Sequence[Rest]) -> Frontend:
     """Medians; a part for each token of the prompt where prompts are of different lengths.
 
-    The slope is the median of those between two requests each (Theil-Sen): a pause of the host
-    counts as one. Neither part is below 0. ``of_requests``: some, whose median is above 0.
+    The slope is the median of those between two requests each (Theil-Sen), which a pause of the
+    host does not change. Neither part is below 0. ``of_requests``: one or more, whose median is not
+    below 0.
     """
     slopes = [
         (one.ns - other.ns) / (one.prompt_tokens - other.prompt_tokens)

@@ -23,7 +23,7 @@ from tests.engine.sessions import (
 from tests.engine.sglang_served import SGLANG, sglang_python
 from tests.harness import CLIENTS, free_port
 from warpserve.bench.kv_cache import kv_tokens_of_file
-from warpserve.bench.models.model import model_named
+from warpserve.bench.models import model_named
 from warpserve.bench.real.read import read_runs
 from warpserve.cli import app
 from warpserve.predictors.deployment import Deployment

@@ -12,6 +12,7 @@ from warpserve.bench.real.formats import server_log
 from warpserve.bench.real.formats.run_folder import steps_of
 from warpserve.bench.real.schema import Deployment, Run
 from warpserve.bench.run_folder import RunFolder
+from warpserve.predictors.origin import recordings_in
 
 NAME = "warpserve-recording"
 WHAT = "the folder of a `warpserve record`"
@@ -34,13 +35,13 @@ class _Recording(Foreign):
 
 
 def recognises(path: Path) -> bool:
-    return path.is_dir() and any(path.glob("recording-*.json"))
+    return path.is_dir() and bool(recordings_in(path))
 
 
 def read(path: Path) -> list[Run]:
     """One run without requests: what was asked is known to its client. Raises ImportFailed."""
     folder = RunFolder(path)
-    workers = sorted(path.glob("recording-*.json"))
+    workers = recordings_in(path)
     said = record_of(_Recording, json_of(workers[0]), str(workers[0]))
     logged = server_log.read(folder.engine_log)[0]
     return [
