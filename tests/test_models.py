@@ -75,6 +75,21 @@ def tokenizer_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], To
 # --- facts ---
 
 
+@pytest.mark.parametrize(
+    ("hub_id", "tokens"),
+    [
+        ("Qwen/Qwen3-30B-A3B", 40_960),
+        ("Qwen/Qwen3-30B-A3B-Instruct-2507", 262_144),
+        ("Qwen/Qwen3-235B-A22B-Thinking-2507-FP8", 262_144),
+        ("deepseek-ai/DeepSeek-R1-0528", 163_840),
+        ("meta-llama/Llama-3.3-70B-Instruct", 131_072),
+    ],
+)
+@pytest.mark.usefixtures("cache")
+def test_each_publication_has_its_own_length(hub_id: str, tokens: int) -> None:
+    assert model_named(hub_id).config()["max_position_embeddings"] == tokens
+
+
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
 def test_the_parameters_are_those_published(model: ShippedModel) -> None:
     published = model.published_parameters.removesuffix("B")
