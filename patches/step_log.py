@@ -24,9 +24,9 @@ class StepLog:
     A line has ``start_ns``, ``end_ns`` (the members' CLOCK_MONOTONIC), ``duration_ns``,
     ``provenance``, ``padded_tokens``, and of each request its id in ``request_ids`` and
     [new tokens, cached tokens, is prefill] in ``requests``. ``loras`` is the number of adapters in
-    the batch, if any; ``sampling`` how tokens are chosen, if not greedily. Where it was
-    extrapolated, ``outside`` says what of. ``lookups`` are the predictor's hits and misses so far,
-    if it looks anything up.
+    the batch, if any; ``sampling`` how tokens are chosen, if not greedily; ``eager`` is true where
+    kernels are launched one by one. Where it was extrapolated, ``outside`` says what of.
+    ``lookups`` are the predictor's hits and misses so far, if it looks anything up.
     """
 
     def __init__(self, file: TextIO | None, lookups: Callable[[], Lookups] | None = None) -> None:
@@ -76,6 +76,8 @@ class StepLog:
             step["loras"] = batch.loras
         if batch.sampling is not Sampling.GREEDY:
             step["sampling"] = batch.sampling.label
+        if batch.is_eager:
+            step["eager"] = True
         if prediction.outside is not None:
             step["outside"] = prediction.outside
         if self._lookups is not None and any(lookups := self._lookups()):

@@ -67,6 +67,8 @@ class Batch(NamedTuple):
     loras: int = 0
     """LoRA adapters that its requests use, each counted once."""
     sampling: Sampling = Sampling.GREEDY
+    is_eager: bool = False
+    """Its kernels are launched one by one from Python: neither compiled nor in CUDA graphs."""
 
     @property
     def new_tokens(self) -> int:

@@ -185,6 +185,7 @@ def _step(fields: dict[str, Any]) -> RecordedStep:
         _count(fields["padded_tokens"]),
         _count(fields.get("loras", 0)),
         Sampling.labelled(fields.get("sampling", Sampling.GREEDY.label)),
+        is_eager=bool(fields.get("eager", False)),
     )
     provenance = Provenance(fields["provenance"])
     prediction = Prediction(duration_ns, provenance, fields.get("outside"))

@@ -16,6 +16,7 @@ from warpserve.predictors.calibration import calibration
 from warpserve.predictors.constant import Constant
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.drafted import Drafted
+from warpserve.predictors.eager import LAUNCH_NS, eager
 from warpserve.predictors.hardware import Hardware
 from warpserve.predictors.learned.predictor import learned
 from warpserve.predictors.origin import origin_of_recording
@@ -56,6 +57,8 @@ class Options(NamedTuple):
     """Of each step."""
     frontend: Frontend = Frontend()
     is_strict: bool = False
+    launch_ns: int | None = None
+    """Of each kernel of an eager step; None: `eager.LAUNCH_NS`."""
 
 
 class Spec(NamedTuple):
@@ -78,17 +81,28 @@ def read_spec(spec: str) -> MakePredictor:
 
 def _maker(spec: Spec) -> MakePredictor:
     kind, argument, options = spec
-    make = _KINDS[kind](argument)
+    make = _adjusted(_KINDS[kind](argument), scale=options.scale)
+    if kind in _OF_KERNELS:
+        make = _with_launches(make, options)
+    elif options.launch_ns is not None:
+        raise PredictorError(f"launch_host: steps of {kind} have all launches in them")
     if kind in _OF_OPERATORS:
-        make = _with_drafter(make)
-    if options == Options():
+        roofline = _with_launches(_adjusted(analytic, scale=options.scale), options)
+        make = _with_drafter(make, roofline)
+    make = _adjusted(make, host_ns=options.host_ns)
+    return (lambda deployment: Strict(make(deployment))) if options.is_strict else make
+
+
+def _adjusted(make: MakePredictor, *, scale: float = 1.0, host_ns: int = 0) -> MakePredictor:
+    if scale == 1 and host_ns == 0:
         return make
+    return lambda deployment: Adjusted(make(deployment), scale=scale, host_ns=host_ns)
 
-    def made(deployment: Deployment) -> Explaining:
-        predictor = Adjusted(make(deployment), scale=options.scale, host_ns=options.host_ns)
-        return Strict(predictor) if options.is_strict else predictor
 
-    return made
+def _with_launches(make: MakePredictor, options: Options) -> MakePredictor:
+    """What the host takes is not scaled with what the GPU does."""
+    launch_ns = LAUNCH_NS if options.launch_ns is None else options.launch_ns
+    return lambda deployment: eager(make(deployment), deployment, launch_ns)
 
 
 def parse(spec: str) -> Spec:
@@ -141,24 +155,24 @@ def duration_ns_of(text: str) -> int:
     return round(float(match[1]) * _UNITS_NS[match[2]])
 
 
-def _with_drafter(make: MakePredictor) -> MakePredictor:
+def _with_drafter(make: MakePredictor, roofline: MakePredictor) -> MakePredictor:
     """Others than predictors of operators know whole steps, with all that was in them."""
 
     def made(deployment: Deployment) -> Explaining:
         target, drafter = make(deployment), deployment.drafter
         if drafter is None:
             return target
-        return Drafted(target, _of_drafter(make, drafter.deployment), drafter.passes)
+        return Drafted(target, _of_drafter(make, roofline, drafter.deployment), drafter.passes)
 
     return made
 
 
-def _of_drafter(make: MakePredictor, drafter: Deployment) -> Explaining:
+def _of_drafter(make: MakePredictor, roofline: MakePredictor, drafter: Deployment) -> Explaining:
     """Heads that draft are in no tables: then a roofline has to do, and the log says so."""
     try:
         return make(drafter)
     except PredictorError as error:
-        predictor = analytic(drafter)
+        predictor = roofline(drafter)
         logging.getLogger(__name__).warning(
             "warpserve: the drafter is predicted by `analytic`, because: %s", error
         )
@@ -166,7 +180,7 @@ def _of_drafter(make: MakePredictor, drafter: Deployment) -> Explaining:
 
 
 def _read_options(text: str) -> Options:
-    """From ``scale=1.05,host=2ms,request_host=5ms,prompt_token_host=4us,strict``, all optional."""
+    """From ``scale=1.05,host=2ms,launch_host=50us,…,strict``, all optional."""
     options = Options()
     frontend = Frontend()
     for option in text.split(",") if text else ():
@@ -175,6 +189,8 @@ def _read_options(text: str) -> Options:
             options = options._replace(scale=_scale(value))
         elif name == "host":
             options = options._replace(host_ns=duration_ns_of(value))
+        elif name == "launch_host":
+            options = options._replace(launch_ns=duration_ns_of(value))
         elif name == "request_host":
             frontend = frontend._replace(request_ns=duration_ns_of(value))
         elif name == "prompt_token_host":
@@ -183,8 +199,8 @@ def _read_options(text: str) -> Options:
             options = options._replace(is_strict=True)
         else:
             raise PredictorError(
-                f"no option {option!r}; there are: scale=1.05, host=2ms, request_host=5ms, "
-                "prompt_token_host=4us, strict"
+                f"no option {option!r}; there are: scale=1.05, host=2ms, launch_host=50us, "
+                "request_host=5ms, prompt_token_host=4us, strict"
             )
     return options._replace(frontend=frontend)
 
@@ -225,5 +241,6 @@ _KINDS: dict[str, Callable[[str], MakePredictor]] = {
     "replay": _replay,
 }
 _OF_OPERATORS = ("aiconfigurator", "analytic")
+_OF_KERNELS = (*_OF_OPERATORS, "profile")
 _OF_FILES = ("learned", "profile", "replay")
 """Kinds whose argument is a path; a comma ends it."""

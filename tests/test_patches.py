@@ -177,26 +177,36 @@ def new_request(request_id: str, prompt: list[int], **more: Any) -> SimpleNamesp
 
 
 class GraphManager:
-    """Pads to multiples of 8."""
+    """Pads to multiples of 8; ``graphs``: of which kind."""
+
+    def __init__(self, graphs: str = "FULL") -> None:
+        self._mode = SimpleNamespace(name=graphs)
 
     def dispatch(
         self, _requests: int, tokens: int, _uniform: int | None, num_active_loras: int
     ) -> Any:
-        return SimpleNamespace(num_tokens=-(-tokens // 8) * 8 + 1_000 * num_active_loras)
+        padded_tokens = -(-tokens // 8) * 8 + 1_000 * num_active_loras
+        return SimpleNamespace(num_tokens=padded_tokens, cg_mode=self._mode)
 
 
 class EarlierGraphManager:
     """Knows nothing of LoRA, as vLLM 0.19's."""
 
     def dispatch(self, _requests: int, tokens: int, _uniform: int | None) -> Any:
-        return SimpleNamespace(num_tokens=-(-tokens // 8) * 8)
+        mode = SimpleNamespace(name="PIECEWISE")
+        return SimpleNamespace(num_tokens=-(-tokens // 8) * 8, cg_mode=mode)
 
 
 class Runner:
     """A model runner of the second kind."""
 
-    def __init__(self, manager: GraphManager | EarlierGraphManager | None = None) -> None:
+    def __init__(
+        self,
+        manager: GraphManager | EarlierGraphManager | None = None,
+        compilation: str = "VLLM_COMPILE",
+    ) -> None:
         self.cudagraph_manager = manager or GraphManager()
+        self.compilation_config = SimpleNamespace(mode=SimpleNamespace(name=compilation))
 
 
 @pytest.mark.parametrize(
@@ -213,6 +223,25 @@ def test_batches_are_padded_by_their_adapters_where_the_engine_does(
     step = scheduled({"a": 2, "b": 2, "c": 2}, new=new)
     requests.update(step)
     assert requests.batch(step, Runner(manager)).padded_tokens == padded_tokens
+
+
+@pytest.mark.parametrize(
+    ("graphs", "compilation", "is_eager"),
+    [
+        ("NONE", "NONE", True),
+        ("NONE", "VLLM_COMPILE", False),
+        ("PIECEWISE", "VLLM_COMPILE", False),
+        ("FULL", "NONE", False),
+    ],
+)
+def test_a_step_is_eager_without_a_graph_and_without_compiled_code(
+    graphs: str, compilation: str, is_eager: bool
+) -> None:
+    requests = Requests(VOCABULARY, NO_DRAFTS)
+    step = scheduled({"a": 2}, new=[new_request("a", [1, 2])])
+    requests.update(step)
+    runner = Runner(GraphManager(graphs), compilation)
+    assert requests.batch(step, runner).is_eager is is_eager
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from warpserve.predictors.composed import Composed
 from warpserve.predictors.constant import Constant
 from warpserve.predictors.curves import Curve, blend, position
 from warpserve.predictors.deployment import Deployment, Drafter
+from warpserve.predictors.eager import launches
 from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.hardware import hardware_environment, hardware_of_session
 from warpserve.predictors.learned.bent_line import BentLine
@@ -481,6 +482,60 @@ def test_scale_and_host_come_on_top() -> None:
     assert [row.name for row in fitted.explain(batch)][-2:] == ["scale", "host"]
 
 
+def eagerly(batch: Batch) -> Batch:
+    return batch._replace(is_eager=True)
+
+
+@pytest.mark.parametrize(
+    ("model", "changes", "expected"),
+    [
+        # The table of predictors/eager.py, as far as those models come with warpserve.
+        ("deepseek-v3", {"tensor_parallel": 8}, 58 * 39 + 3 * 23),
+        ("qwen3-235b-a22b", {"tensor_parallel": 8}, 94 * 24),
+        ("gpt-oss-120b", {"tensor_parallel": 8}, 36 * 13),
+        ("qwen3-14b", {"weights": "int4"}, 40 * 12),
+        ("llama-3.1-8b", {}, 32 * 10),
+        ("llama-3.1-8b", {"tensor_parallel": 2, "weights": "fp8"}, 32 * 16),
+        ("llama-3.1-8b", {"pipeline_parallel": 4, "pipeline_rank": 1}, 8 * 10),
+    ],
+)
+def test_kernels_are_counted_as_engines_launch_them(
+    model: str, changes: dict[str, Any], expected: int
+) -> None:
+    assert launches(deployment(model, **changes)) == expected
+
+
+@pytest.mark.parametrize("kind", ["analytic", "aiconfigurator"])
+def test_eager_steps_take_no_less_than_their_launches(kind: str) -> None:
+    predictor = predictor_of(kind, deployment())
+    few, many = decodes(1, 100), prefill(8_000)
+    launched = predictor.predict(eagerly(few))
+    assert launched.duration_ns == 32 * 10 * 50_000 > ns(predictor, few)
+    assert launched.provenance is Provenance.ANALYTIC
+    assert predictor.predict(eagerly(many)) == predictor.predict(many)
+    rows = predictor.explain(eagerly(few))
+    assert rows[-1].name == "waiting for launches"
+    assert sum(row.duration_ns for row in rows) == pytest.approx(launched.duration_ns)
+    assert predictor.explain(eagerly(many)) == predictor.explain(many)
+
+
+def test_a_fit_scales_the_gpu_and_not_the_host() -> None:
+    predictor = predictor_of("analytic:scale=1.5,host=2ms,launch_host=30us", deployment())
+    plain, few = predictor_of("analytic", deployment()), decodes(1, 100)
+    assert ns(predictor, few) == math.ceil(ns(plain, few) * 1.5) + 2_000_000
+    assert ns(predictor, eagerly(few)) == max(
+        math.ceil(ns(plain, few) * 1.5) + 2_000_000, 32 * 10 * 30_000 + 2_000_000
+    )
+    free = predictor_of("analytic:launch_host=0ms", deployment())
+    assert free.predict(eagerly(few)) == plain.predict(few)
+
+
+def test_a_drafter_is_launched_too() -> None:
+    target, small = deployment("llama-3.1-70b", tensor_parallel=8), deployment()
+    drafted = predictor_of("analytic", replace(target, drafter=Drafter(small, 3)))
+    assert ns(drafted, eagerly(decodes(1, 100))) == (80 * 12 + 3 * 32 * 10) * 50_000
+
+
 @pytest.mark.parametrize(
     "spec",
     [
@@ -490,6 +545,7 @@ def test_scale_and_host_come_on_top() -> None:
         "analytic:host=2",
         "analytic:host=-2ms",
         "analytic:speed=2",
+        "analytic:launch_host=50",
         "analytic:strict=1",
         "aiconfigurator:scale=1,",
     ],
@@ -971,6 +1027,11 @@ def log(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_what_was_recorded_has_its_launches_in_it(log: Path) -> None:
+    with pytest.raises(PredictorError, match="launch_host"):
+        read_spec(f"replay:{log},launch_host=50us")
+
+
 def test_recorded_steps_take_as_long_again(log: Path) -> None:
     predictor = predictor_of(f"replay:{log}", deployment())
     for batch, duration_ns in RECORDED:
@@ -1356,6 +1417,7 @@ def test_vllm_s_sockets_go_with_the_session_unless_their_paths_are_too_long(
         ("--batch", "1x1"),
         ("--decode", "1x10", "--predictor", "magic"),
         ("--decode", "1x10", "--sampling", "beam"),
+        ("--decode", "1x10", "--predictor", "analytic:launch_host=fast"),
         ("--decode", "1x10", "--loras", "2"),
         ("--decode", "1x10", "--gpu", "h1"),
         ("--decode", "1x10", "--model", "nobody/knows"),

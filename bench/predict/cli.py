@@ -67,6 +67,14 @@ def predict(
     padded: Annotated[
         int | None, typer.Option(help="tokens with padding [as vLLM pads by default]")
     ] = None,
+    eager: Annotated[
+        bool,
+        typer.Option(
+            "--eager",
+            help="kernels are launched one by one: --enforce-eager, or a prefill of SGLang "
+            "outside of CUDA graphs",
+        ),
+    ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="an answer that is extrapolated is an error")
     ] = False,
@@ -94,6 +102,8 @@ def predict(
         if strict:
             chosen = Strict(chosen)
         if sweep is not None:
+            if eager:
+                raise PredictorError("--eager is of one step, not of --sweep")
             _sweep(Sweep.parse(sweep), chosen, plot, as_json=as_json)
             return
         requests = [*prefills(prefill or []), *decodes(decode or []), *groups(batch)]
@@ -107,6 +117,7 @@ def predict(
             padded_tokens(tokens) if padded is None else padded,
             loras=loras,
             sampling=_sampling_named(sampling),
+            is_eager=eager,
         )
         prediction, rows = chosen.predict(step), chosen.explain(step)
     except (PredictorError, WarpserveError) as error:

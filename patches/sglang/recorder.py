@@ -72,13 +72,14 @@ class RecordedSteps:
         requests = steps_of(batch)
         if not requests:
             return launch()
-        tokens = sum(request.new_tokens for request in requests)
+        padded = self._padding.of(batch, sum(request.new_tokens for request in requests))
         described = Described(
             Batch(
                 requests,
-                self._padding.of(batch, tokens).tokens,
+                padded.tokens,
                 loras_of(batch),
                 sampling_of(batch),
+                is_eager=not padded.is_graph,
             ),
             [request.rid for request in batch.reqs],
         )

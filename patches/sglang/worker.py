@@ -145,7 +145,13 @@ class VirtualSteps:
             self._loras.fetch_new_loras({request.lora_id for request in batch.reqs})
         padded = self._padding.of(batch, sum(request.new_tokens for request in requests))
         if requests or self._lock_step.is_shared:
-            step = Batch(requests, padded.tokens, loras_of(batch), sampling_of(batch))
+            step = Batch(
+                requests,
+                padded.tokens,
+                loras_of(batch),
+                sampling_of(batch),
+                is_eager=not padded.is_graph,
+            )
             request_ids = [request.rid for request in batch.reqs]
             self._run(step, request_ids, loads_of(self._worker, batch))
         return padded

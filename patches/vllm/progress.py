@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from warpserve.patches.vllm.padding import padded_tokens
+from warpserve.patches.vllm.padding import padded
 from warpserve.patches.vllm.sampling import sampling_of
 from warpserve.predictors.batch import Batch, RequestStep, Sampling
 
@@ -50,6 +50,6 @@ class Progress:
             computed, known = tokens[request_id]
             requests.append(RequestStep(new, computed, computed + 1 < known))
         lora_ids = {self._lora_ids[name] for name in self._lora_ids.keys() & new_tokens.keys()}
-        padded = padded_tokens(runner, new_tokens, len(lora_ids))
+        padded_tokens, is_eager = padded(runner, new_tokens, len(lora_ids))
         sampling = max(map(self._samplings.__getitem__, new_tokens), default=Sampling.GREEDY)
-        return Batch(tuple(requests), padded, len(lora_ids), sampling)
+        return Batch(tuple(requests), padded_tokens, len(lora_ids), sampling, is_eager)

@@ -10,7 +10,7 @@ from typing import Any
 from warpserve.patches.speculation import Acceptance
 from warpserve.patches.tokens import GIVEN_OUTPUT, TokenSource, given_token_ids, seed_of
 from warpserve.patches.vllm.grammar import allowed_tokens
-from warpserve.patches.vllm.padding import padded_tokens
+from warpserve.patches.vllm.padding import padded
 from warpserve.patches.vllm.sampling import sampling_of
 from warpserve.predictors.batch import Batch, RequestStep, Sampling
 
@@ -86,8 +86,8 @@ class Requests:
             lora_ids.add(request.lora_id)
             samplings.add(request.sampling)
         loras = len(lora_ids) - 1
-        padded = padded_tokens(runner, scheduled.num_scheduled_tokens, loras)
-        return Batch(tuple(steps), padded, loras, max(samplings))
+        tokens, is_eager = padded(runner, scheduled.num_scheduled_tokens, loras)
+        return Batch(tuple(steps), tokens, loras, max(samplings), is_eager)
 
     def advance(self, scheduled: Any, grammar: Any) -> list[list[int]]:
         """The step has been computed: the new tokens of each request, in the batch's order.

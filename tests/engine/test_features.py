@@ -17,6 +17,7 @@ from tests.engine.features import feature
 from tests.engine.served import Answered, beside_first_steps_ms, completion, prompt, serve
 from tests.engine.sessions import ENGINE, sessions, vllm_bin
 from tests.harness import Warpserve
+from warpserve.predictors.eager import LAUNCH_NS
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 STEP_MS = 20.0
@@ -93,6 +94,20 @@ def test_cuda_graph_dispatch(dense: Answered) -> None:
     decodes = [step for step in steps if [r[0] for r in step["requests"]] == [1, 1, 1]]
     assert decodes
     assert {step["padded_tokens"] for step in decodes} == {4}
+
+
+@feature("No CUDA graphs", "--enforce-eager")
+def test_eager_steps(tmp_path: Path) -> None:
+    """The step log marks each step; none of them takes less than the launches of its 320 kernels,
+    16 ms, which is more than decodes take on an H100.
+    """
+    with sessions() as warpserve:
+        served = serve(
+            warpserve, tmp_path, LLAMA, "--enforce-eager",
+            predictor="analytic", bursts=[[completion(prompt(1, 20), 4)]],
+        )  # fmt: skip
+    (steps,) = served.steps
+    assert [(step["eager"], step["duration_ns"]) for step in steps] == [(True, 320 * LAUNCH_NS)] * 4
 
 
 @feature("Structured output", "structured_outputs, response_format")

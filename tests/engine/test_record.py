@@ -143,7 +143,7 @@ def test_calibrating_to_a_recording_finds_what_was_said(folder: Path) -> None:
     found = CliRunner().invoke(app, ["calibrate", *files, *options])
     assert found.exit_code == 0, found.output
     said = json.loads(found.stdout)
-    scale, host_ns, frontend, _ = parse(said["spec"]).options
+    scale, host_ns, frontend, *_ = parse(said["spec"]).options
     assert scale == pytest.approx(1.2, rel=0.01)
     assert host_ns == pytest.approx(1_000_000, rel=0.1)
     assert frontend.prompt_token_ns == 0, "all prompts are alike"

@@ -22,6 +22,7 @@ from tests.harness import Warpserve
 from warpserve.bench.models import model_named
 from warpserve.predictors.batch import Batch, RequestStep, Sampling
 from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.eager import LAUNCH_NS
 from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.spec import predictor_of
 
@@ -147,6 +148,23 @@ def test_padding_to_graphs(dense: Answered) -> None:
     (prefill,) = [s for s in steps if "side-2" in s["request_ids"] and s["requests"][0][2]]
     assert prefill["padded_tokens"] == 160
     assert "cuda graph: True" in dense.log
+
+
+@feature("No CUDA graphs", "--disable-cuda-graph, --disable-prefill-cuda-graph")
+def test_eager_steps(warpserve: Warpserve, tmp_path: Path) -> None:
+    """The step log marks a prefill outside of graphs; it takes no less than the launches of its
+    320 kernels, 16 ms, and a decode in a graph less than that.
+    """
+    served = serve_sglang(
+        warpserve, tmp_path, LLAMA, "--disable-prefill-cuda-graph",
+        predictor="analytic", bursts=[[asked(prompt(1, 20), 4, "one")]],
+    )  # fmt: skip
+    ours = [s for steps in served.steps for s in steps if s["request_ids"] == ["one"]]
+    first, *decodes = ours
+    assert (first["eager"], first["duration_ns"]) == (True, 320 * LAUNCH_NS)
+    assert decodes
+    assert not any("eager" in step for step in decodes)
+    assert all(step["duration_ns"] < 320 * LAUNCH_NS for step in decodes)
 
 
 @feature("Structured output", "regex, json_schema, response_format")
@@ -388,7 +406,8 @@ def test_tokens_are_sent_to_their_experts(
         ((new, cached, is_prefill),) = step["requests"]
         sampling = Sampling.labelled(step.get("sampling", "greedy"))
         request = RequestStep(new, cached, is_prefill)
-        batch = Batch((request,), step["padded_tokens"], sampling=sampling)
+        is_eager = step.get("eager", False)
+        batch = Batch((request,), step["padded_tokens"], sampling=sampling, is_eager=is_eager)
         assert step["duration_ns"] == sent.predict(batch).duration_ns
         assert step["duration_ns"] != gathered.predict(batch).duration_ns
 
