@@ -53,6 +53,8 @@ def origin_of_recording(path: str) -> Origin | None:
         except (ValueError, AttributeError) as error:
             raise PredictorError(f"{file} is not what `warpserve record` wrote: {error}") from None
         if isinstance(facts, dict):
+            if lacking := [name for name in ("gpu", *_FACTS) if name not in facts]:
+                raise PredictorError(f"{file}: {RECORDED} lacks {', '.join(lacking)}")
             return facts
     return None
 

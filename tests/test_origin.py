@@ -121,3 +121,11 @@ def test_a_broken_recording_is_named(recording: Path) -> None:
         (recording / "recording-1.json").write_text(text)
         with pytest.raises(PredictorError, match=r"recording-1\.json"):
             read_spec(replayed(recording))
+
+
+def test_a_recording_that_says_half_of_it_is_named(recording: Path) -> None:
+    facts = origin_of(OWN)
+    del facts["gpu"]
+    write(recording, {"steps_of": facts})
+    with pytest.raises(PredictorError, match=r"recording-1\.json: steps_of lacks gpu"):
+        read_spec(replayed(recording))
