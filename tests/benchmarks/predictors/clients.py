@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tests.benchmarks.predictors.serving_points import INFERENCEX_LENGTH, Cell
@@ -25,6 +25,8 @@ class Client(NamedTuple):
     engine_flags: tuple[str, ...] = ()
     is_wave: bool = False
     """Sends all of them at once, and no more."""
+    flags_of_load: Callable[[Load], tuple[str, ...]] = lambda _: ()
+    """More of the engine's."""
 
     def arrival(self, load: Load) -> dict[str, Any]:
         """As fields of a RunConfig."""
@@ -33,6 +35,9 @@ class Client(NamedTuple):
     def workload(self, load: Load) -> str:
         means = [round(self.lengths * size) for size in (load.input_tokens, load.output_tokens)]
         return f"random:input={means[0]},output={means[1]},range={self.spread}"
+
+    def flags(self, load: Load) -> tuple[str, ...]:
+        return (*self.engine_flags, *self.flags_of_load(load))
 
     def ttft_s(self, ttfts_s: Sequence[float]) -> float:
         """The mean where all count, else the median."""
@@ -59,6 +64,44 @@ _OF_MODELS = {
 }
 
 
+def _polling(load: Load) -> tuple[str, ...]:
+    """The scheduler looks for new requests once in so many steps."""
+    return ("--scheduler-recv-interval", "30" if load.concurrency >= 16 else "10")
+
+
+# benchmarks/single_node/dsr1_fp8_b200.sh of SemiAnalysisAI/InferenceX at 16ffb65. Left out is
+# --stream-interval, which holds tokens back from clients but for the first and the last.
+_DEEPSEEK = (
+    *("--quantization", "fp8", "--kv-cache-dtype", "fp8_e4m3", "--attention-backend", "trtllm_mla"),
+    *("--moe-runner-backend", "flashinfer_trtllm", "--enable-flashinfer-allreduce-fusion"),
+)
+
+
+def _deepseek(requests: int, memory: float, prefill_tokens: int) -> tuple[str, ...]:
+    sizes = {
+        "--cuda-graph-max-bs-decode": requests,
+        "--max-running-requests": requests,
+        "--mem-fraction-static": memory,
+        "--chunked-prefill-size": prefill_tokens,
+        "--max-prefill-tokens": prefill_tokens,
+    }
+    return (*_DEEPSEEK, *(str(part) for size in sizes.items() for part in size))
+
+
+_OF_DEEPSEEK = {
+    8: INFERENCEX._replace(engine_flags=_deepseek(128, 0.82, 32_768), flags_of_load=_polling),
+    4: INFERENCEX._replace(
+        engine_flags=(*_deepseek(32, 0.95, 8_192), "--scheduler-recv-interval", "10")
+    ),
+}
+
+
+def has_script(cell: Cell) -> bool:
+    """Of DeepSeek-V3 in fp8 on B200s under SGLang 0.5.9 it is known how it was served."""
+    is_served_so = (cell.engine, cell.engine_version, cell.weights) == ("sglang", "0.5.9", None)
+    return is_served_so and cell.model_name == "deepseek-v3" and not cell.expert_parallel
+
+
 # As much memory for keys and values as vLLM 0.12 has: it takes 0.9 of a GPU's where 0.24 takes
 # 0.92, leaves none for CUDA graphs (0.24: 0.8 GiB), and 3 GiB for the sorted logits of 1,024
 # requests (docs/results/kv-capacity.md). On H200s no point comes near the end of it.
@@ -68,6 +111,8 @@ _OF_VERSIONS = {("0.12.0", "h100_sxm"): ("--gpu-memory-utilization", "0.873")}
 def client_of(cell: Cell) -> Client:
     if cell.comes_in_waves:
         return WAVE
+    if has_script(cell):
+        return _OF_DEEPSEEK[cell.ranks]
     client = _OF_MODELS.get(cell.model_name, UNKNOWN)
     of_version = _OF_VERSIONS.get((cell.engine_version, cell.system), ())
     return client._replace(engine_flags=(*client.engine_flags, *of_version))

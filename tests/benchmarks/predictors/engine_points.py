@@ -1,13 +1,15 @@
 """`python -m tests.benchmarks.predictors.engine_points [FOLDER]`: the serving points again, each
 through the real vLLM or SGLang, with requests as clients.py has them.
 
-An engine a deployment, a client a point. What came out is kept in docs/results/serving-points.csv:
-points that are there already are not run again. FOLDER keeps the run folders.
+An engine a deployment and its flags, a client a point. What came out is kept in
+docs/results/serving-points.csv: points that are there already are not run again. FOLDER keeps the
+run folders.
 """
 
 from __future__ import annotations
 
 import csv
+import itertools
 import statistics
 import sys
 import tempfile
@@ -16,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.benchmarks.page import RESULTS
-from tests.benchmarks.predictors.clients import client_of
+from tests.benchmarks.predictors.clients import client_of, has_script
 from tests.benchmarks.predictors.serving_points import Cell, Point, closed_loops, waves
 from tests.benchmarks.predictors.steady_state import Load
 from warpserve.bench import clients, results
@@ -76,7 +78,7 @@ def main() -> None:
     kept = read_kept()
     with tempfile.TemporaryDirectory() as temporary:
         out = Path(sys.argv[1] if len(sys.argv) > 1 else temporary)
-        for cell, loads in missing(kept):
+        for cell, loads in alike(missing(kept)):
             try:
                 for outcome in outcomes(cell, loads, out):
                     print(outcome, flush=True)
@@ -99,10 +101,18 @@ def missing(kept: Sequence[Outcome]) -> Iterator[tuple[Cell, list[Load]]]:
             yield cell, left
 
 
+def alike(deployments: Iterator[tuple[Cell, list[Load]]]) -> Iterator[tuple[Cell, list[Load]]]:
+    """Loads that can be sent to the same engine."""
+    for cell, loads in deployments:
+        flags = client_of(cell).flags
+        for _, group in itertools.groupby(sorted(loads, key=flags), flags):
+            yield cell, list(group)
+
+
 def all_points() -> Iterator[tuple[Cell, Point]]:
-    """But those of Blackwell, which are only estimated."""
+    """Others of Blackwell are only estimated."""
     for cell, points in (closed_loops() | waves()).items():
-        if cell.is_of_hopper:
+        if cell.is_of_hopper or has_script(cell):
             yield from ((cell, point) for point in points)
 
 
@@ -113,7 +123,8 @@ def _is_run(cell: Cell, point: Point) -> bool:
 
 def outcomes(cell: Cell, loads: Sequence[Load], out: Path) -> Iterator[Outcome]:
     """All with the same engine. Raises WarpserveError."""
-    folder = out / f"{cell.engine} {cell.deployment}".translate(_IN_FILE_NAMES)
+    name = f"{cell.engine} {cell.deployment} {loads[0].concurrency}"
+    folder = out / name.translate(_IN_FILE_NAMES)
     steps = folder / "steps"
     steps.mkdir(parents=True, exist_ok=True)
     launch = EngineLaunch(_config(cell, loads[0]))
@@ -156,7 +167,7 @@ def _outcome(
 
 def _config(cell: Cell, load: Load) -> RunConfig:
     client = client_of(cell)
-    flags = [_WITHOUT_PREFIX_CACHE[cell.engine], *client.engine_flags]
+    flags = [_WITHOUT_PREFIX_CACHE[cell.engine], *client.flags(load)]
     flags += ["--enable-expert-parallel"] if cell.expert_parallel else []
     flags += ["--quantization", cell.weights] if cell.weights else []
     return RunConfig.of(
