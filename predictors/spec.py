@@ -119,6 +119,11 @@ def parse(spec: str) -> Spec:
     return Spec(kind, argument, _read_options(options))
 
 
+def has_launches(spec: str) -> bool:
+    """Whether ``launch_host=`` may be said of it. Raises PredictorError."""
+    return parse(spec).kind in _OF_KERNELS
+
+
 def check_spec(spec: str, hardware: Hardware | None) -> None:
     """Raises PredictorError for what can be known to fail before a session begins.
 

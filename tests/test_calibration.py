@@ -39,6 +39,7 @@ REAL_RUNS = Path(__file__).parent / "data" / "real_runs"
 LLAMA = Deployment(model_named("llama-3.1-8b").config(), hardware_of("h100-sxm"), "vllm", "0.24.0")
 PLAIN = predictor_of("analytic", LLAMA)
 SCALE, HOST_NS, REQUEST_HOST_NS = 1.1, 2e6, 5e6
+LAUNCH_HOST_NS = 70_000
 OPTIONS = ("--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--predictor", "analytic")
 
 
@@ -276,6 +277,24 @@ def test_a_recording_and_its_client_tell_all(recording: Path, tmp_path: Path) ->
     assert options.scale == pytest.approx(SCALE, rel=0.01)
     assert options.host_ns == pytest.approx(HOST_NS, rel=0.05)
     assert options.frontend.request_ns == pytest.approx(REQUEST_HOST_NS, rel=0.1)
+
+
+def test_launches_are_found_from_the_eager_steps_that_wait_for_them(recording: Path) -> None:
+    log, now_ns = StepLog.in_folder(recording / "steps", "1"), 10**12
+    for step in range(40):
+        new_tokens = 20 if step % 2 else 8_000
+        batch = Batch((RequestStep(new_tokens, 0, True),), new_tokens, is_eager=True)
+        gpu_ns = round(SCALE * PLAIN.predict(batch._replace(is_eager=False)).duration_ns)
+        duration_ns = max(gpu_ns, 320 * LAUNCH_HOST_NS)
+        prediction = Prediction(duration_ns, Provenance.MEASURED)
+        log.write(batch, [str(step)], prediction, now_ns, now_ns + duration_ns)
+        now_ns += 10**9
+    result = calibrate(str(recording), *OPTIONS, "--json")
+    assert result.exit_code == 0, result.output
+    options = parse(json.loads(result.stdout)["spec"]).options
+    assert options.launch_ns == LAUNCH_HOST_NS
+    assert options.scale == pytest.approx(SCALE, rel=0.01), "without the eager steps"
+    assert options.host_ns == pytest.approx(HOST_NS, rel=0.05)
 
 
 def test_a_recording_is_imported(recording: Path) -> None:

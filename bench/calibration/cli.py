@@ -28,8 +28,9 @@ from warpserve.errors import WarpserveError
 from warpserve.predictors.batch import Sampling
 from warpserve.predictors.calibration import Calibration
 from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.eager import launches
 from warpserve.predictors.predictor import Predictor, PredictorError
-from warpserve.predictors.spec import Frontend, Options, parse, predictor_of
+from warpserve.predictors.spec import Frontend, Options, has_launches, parse, predictor_of
 
 
 def calibrate(
@@ -71,6 +72,9 @@ def calibrate(
         _check_layout(run, deployment)
         sampling = sampling_of(run, model_named(model).generation())
         found = _Calibrated(files, run, predictor_of(predictor, deployment), sampling, concurrency)
+        if has_launches(predictor):
+            without = predictor_of(f"{predictor}{_separator(predictor)}launch_host=0ns", deployment)
+            found.find_launches(without, launches(deployment))
     except (PredictorError, WarpserveError) as error:
         fail(error)
     ranks = "".join(f", {name} {n}" for name, n in (("TP", tp), ("PP", pp), ("DP", dp)) if n > 1)
@@ -108,9 +112,10 @@ class _Calibrated:
         first_tokens: list[FirstToken] = []
         if run.requests:
             first_tokens = observations.of_first_tokens(run, sampled)
-        recorded = next(filter(recording.recognises, files), None)
-        if recorded is not None:
-            found = observations.of_recording(recorded, predictor)
+        self.recorded = next(filter(recording.recognises, files), None)
+        self.launch_ns: int | None = None
+        if self.recorded is not None:
+            found = observations.of_recording(self.recorded, predictor)
         else:
             found = observations.of_tokens(run, sampled)
         self.split: Split = fitting.split(found, most_requests)
@@ -128,6 +133,12 @@ class _Calibrated:
                     f"first tokens came {-median_ns / 1e6:.2f} ms sooner than their steps take; "
                     "the prefix cache had them, or the predictor is too slow for prefills"
                 )
+
+    def find_launches(self, without: Predictor, launches: int) -> None:
+        """``without``: what they take; ``launches``: of each step."""
+        if self.recorded is not None:
+            steps = observations.of_eager_steps(self.recorded, without)
+            self.launch_ns = fitting.fit_launches(steps, self.line.scale, launches)
 
     def as_file(self, predictor: str, deployment: str) -> Calibration:
         held_out = fitting.errors(self.split.others, self.line)
@@ -147,12 +158,13 @@ class _Calibrated:
     def _spec(self, predictor: str) -> str:
         host_ns = round(self.line.host_ns)
         fitted = [f"scale={self.line.scale:.4f}", f"host={host_ns}ns"]
+        if self.launch_ns is not None:
+            fitted.append(f"launch_host={self.launch_ns}ns")
         if self.frontend is not None:
             fitted.append(f"request_host={self.frontend.request_ns}ns")
             if self.frontend.prompt_token_ns:
                 fitted.append(f"prompt_token_host={self.frontend.prompt_token_ns}ns")
-        separator = "," if ":" in predictor else ":"
-        return f"{predictor}{separator}{','.join(fitted)}"
+        return f"{predictor}{_separator(predictor)}{','.join(fitted)}"
 
     def show(self, calibration: Calibration) -> None:
         table = Table("", "points", "median error", "worst", box=box.SIMPLE_HEAD)
@@ -165,6 +177,11 @@ class _Calibrated:
         if self.frontend is None:
             typer.echo(f"what a request takes beside its steps is unknown: {self.why_unknown}")
         typer.echo(f"--predictor {calibration.spec}")
+
+
+def _separator(predictor: str) -> str:
+    """Before options."""
+    return "," if ":" in predictor else ":"
 
 
 def _cells(errors: Errors | None) -> tuple[str, str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from warpserve.bench.calibration.observations import FirstToken, Observation
+from warpserve.bench.calibration.observations import EagerStep, FirstToken, Observation
 from warpserve.bench.run_folder import RunError
 from warpserve.predictors.spec import Frontend
 
@@ -25,6 +25,8 @@ _FEWEST = 5
 _APART_TOKENS = 256
 """Prompts that are nearer to each other tell of the host's noise alone."""
 _FEWEST_PAIRS = 20
+_BOUND = 1.25
+"""Times what the GPU takes: of a step that waits for its launches."""
 
 
 class Line(NamedTuple):
@@ -96,6 +98,15 @@ def fit_steps(known: Sequence[Observation]) -> Line:
         near = [pair for pair, error in zip(pairs, off, strict=True) if error <= _FAR * noise]
         line = fit_line(near, noise)
     return line
+
+
+def fit_launches(steps: Sequence[EagerStep], scale: float, launches: int) -> int | None:
+    """What the host takes of a launch, in ns: the median of steps that wait for it.
+
+    None where too few do. ``launches``: of each step.
+    """
+    bound_ns = [s.measured_ns for s in steps if s.measured_ns > _BOUND * scale * s.gpu_ns]
+    return round(statistics.median(bound_ns) / launches) if len(bound_ns) >= _FEWEST else None
 
 
 class Rest(NamedTuple):

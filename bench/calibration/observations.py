@@ -45,12 +45,22 @@ class FirstToken(NamedTuple):
     prompt_tokens: int
 
 
+class EagerStep(NamedTuple):
+    """One whose kernels were launched one by one."""
+
+    gpu_ns: float
+    """As predicted, without what launches take."""
+    measured_ns: float
+
+
 def of_recording(folder: Path, predictor: Predictor) -> list[Observation]:
     """Of each step the time until the next one, where the next one goes on with its requests.
 
-    That has the host's part in it. Raises PredictorError for a log that is none.
+    That has the host's part in it. Eager steps are left out, unless all are: launches decide on
+    them, and not the GPU. Raises PredictorError for a log that is none.
     """
     steps = recorded_steps(str(folder))
+    are_all_eager = all(step.batch.is_eager for step in steps)
     return [
         Observation(
             len(step.batch.requests),
@@ -58,7 +68,16 @@ def of_recording(folder: Path, predictor: Predictor) -> list[Observation]:
             _period_ns(step, following),
         )
         for step, following in pairwise(steps)
-        if following.start_ns >= step.start_ns
+        if following.start_ns >= step.start_ns and (are_all_eager or not step.batch.is_eager)
+    ]
+
+
+def of_eager_steps(folder: Path, without_launches: Predictor) -> list[EagerStep]:
+    """Raises PredictorError for a log that is none."""
+    return [
+        EagerStep(without_launches.predict(step.batch).duration_ns, step.prediction.duration_ns)
+        for step in recorded_steps(str(folder))
+        if step.batch.is_eager
     ]
 
 
