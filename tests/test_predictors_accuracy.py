@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.benchmarks.predictors.clients import steady
+from tests.benchmarks import cookbook
+from tests.benchmarks.predictors.clients import INFERENCEX, steady
 from tests.benchmarks.predictors.errors import Errors
 from tests.benchmarks.predictors.profiles import PROFILES, Profile
 from tests.benchmarks.predictors.real_runs import _RUNS, decode_steps
@@ -12,9 +15,13 @@ from tests.benchmarks.predictors.serving_points import points_by_cell, waves
 from tests.benchmarks.predictors.sglang_points import errors_without_it
 from tests.benchmarks.predictors.steady_state import Load, tpot_ns, wave
 from warpserve.bench.calibration.fitting import fit_line
+from warpserve.bench.models import model_named
 from warpserve.bench.results import RequestResult
 from warpserve.predictors.batch import Batch
 from warpserve.predictors.constant import Constant
+from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.eager import LAUNCH_NS, launches
+from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.predictor import Prediction, Provenance
 
 
@@ -117,3 +124,33 @@ def test_profiles_and_runs_give_steps_of_all_kinds() -> None:
     for batch, duration_ns in decode_steps(_RUNS / "RTX4090"):
         assert weights_ns < duration_ns < 5 * weights_ns
         assert not any(request.is_prefill for request in batch.requests)
+
+
+SERVING_MS = 8
+"""Of a first token, what servers and client of the cookbook took: predictors/eager.py."""
+LONE = [table for table in cookbook.tables() if table.concurrency == 1]
+
+
+def test_the_cookbooks_requests_are_drawn_again(tmp_path: Path) -> None:
+    """Their tokens add up to what its client counted, or this raises."""
+    workloads = {table.workload(tmp_path) for table in cookbook.tables()}
+    assert len(workloads) == len(cookbook.tables()) == 10
+
+
+@pytest.mark.parametrize("table", LONE, ids=lambda table: f"{table.name}-{table.input_tokens}")
+def test_launches_make_the_first_tokens_of_lone_prompts(table: cookbook.Published) -> None:
+    """With nothing but a model's layers: within 30 %, where a GPU is busy for half of it or less,
+    as it is with prompts of 600 tokens in the mean.
+    """
+    deployment = Deployment(
+        model_named(table.model).config(), hardware_of("b200:8"), "sglang", "0.5.23", 8
+    )
+    launched_ms = launches(deployment) * LAUNCH_NS / 1e6
+    assert launched_ms == pytest.approx(table.figure("ttft", "p50") - SERVING_MS, rel=0.3)
+
+
+def test_more_flags_depend_on_the_load() -> None:
+    client = INFERENCEX._replace(
+        engine_flags=("--a",), flags_of_load=lambda load: (str(load.concurrency),)
+    )
+    assert client.flags(Load(4, 100, 10)) == ("--a", "4")

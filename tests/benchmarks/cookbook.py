@@ -38,9 +38,9 @@ Written by `python -m tests.benchmarks.cookbook` on {today}, on {machine}.
 SGLang's cookbook shows what `sglang.bench_serving` printed of models on B200s, with the commands
 (tests/data/sgl_cookbook). Here SGLang 0.5.23 serves the same models on virtual B200s, with the
 same flags, and gets requests of the same lengths, as many at once. Steps are predicted from
-aiconfigurator's tables of SGLang 0.5.14; nothing is scaled. The tables are of SGLang 0.5.6, half a
-year older; the one flag added is `--disable-prefill-cuda-graph`, as 0.5.6 had no such graphs. Each
-was measured once, on a host that is not named: what is another's spread nobody knows.
+aiconfigurator's tables of SGLang 0.5.14; nothing is scaled. What is published is of SGLang 0.5.6,
+older by some months; the one flag added is `--disable-prefill-cuda-graph`, as 0.5.6 had no such
+graphs. Each was measured once, on a host that is not named: what its spread is nobody says.
 
 An error is that of the figure here, over the published one. *At once* is the client's
 `--max-concurrency`.
@@ -61,13 +61,17 @@ request at once are no test. Those of more, and all of P99 and TPOT, are. The sa
 _WHY = """
 Where it is worse, and why:
 
-- TPOT comes out 6 to 36 % short, the most with a single request. The tables are of kernels of
-  0.5.14. Between those versions SGLang fused all-reduces with the norms behind them and got other
-  kernels for experts on Blackwell; InferenceX's points of 0.5.9 (DeepSeek-V3 in fp8, the same eight
-  GPUs) are predicted within 5 % in the median ([predictors.md](predictors.md)).
-- P99 of TTFT with many at once is that of the first wave, as all come at the start: real servers
-  took up to twice as long for it.
-- Wide intervals between tokens are prefills of others. The median ITL is a decode's step.
+- TPOT is short, by 7 % (gpt-oss) to 36 % (Qwen3-235B with a single request). Of Qwen3 it is some
+  38 us a layer whatever the load, as if 0.5.6 had no tuned kernels for its experts on B200s. Of the
+  next version that others measured, 0.5.9 with DeepSeek-R1, it is right within 5 % in the median
+  ([predictors.md](predictors.md)).
+- Long prefills of DeepSeek-R1 are short by a quarter, and those of a whole first wave by half: what
+  P99 of TTFT with many at once is, and half of the mean. InferenceX's points of 0.5.9 say the same.
+  Why is not known; prompts' own experts, other than those that were timed, may be a part of it.
+- A single launch is not the same on each host and with each model: with 16 at once Qwen3's prefills
+  were faster than the floor says.
+- Of gpt-oss-120b a fifth of the first token's time is HTTP's and the tokenizer's, which take no
+  time here unless `request_host=` says so; its longest is not a step's at all.
 """
 
 

@@ -150,6 +150,18 @@ output tokens than with 128, and their TPOT longer, as if some requests had ende
 and new ones had been prefilled meanwhile. Whether outputs could end early is not known.
 """
 
+_SGLANG_LOOPS = """\
+Points of SGLang 0.5.9 with DeepSeek-R1 in fp8 on B200s, through SGLang 0.5.23 with the flags of
+InferenceX's script ([clients.py](../../tests/benchmarks/predictors/clients.py)), as above for vLLM.
+What was expected: [EXPECTATIONS-4.md](../../tests/benchmarks/accuracy/EXPECTATIONS-4.md). With four
+requests of 1,024 tokens at once on eight GPUs TTFT is 1 % short, with 64 it is 38 %, and that of
+8,192 tokens 45 %: that a scheduler looks for requests once in 10 or 30 steps is the engine's own
+doing, and prefills take no less than their launches ([eager.py](../../predictors/eager.py), fitted
+elsewhere), but long ones take up to twice what the tables say. Why is not known
+([cookbook.md](cookbook.md) has the same). On four GPUs 32 requests do not all fit into the KV cache
+here, and did on the real ones: that is the worst TTFT, and the worst TPOT.
+"""
+
 _SPEED = """\
 ## What a prediction takes
 
@@ -171,6 +183,9 @@ def lines() -> Iterator[str]:
     yield ""
     yield _SGLANG_ENGINE
     yield from sglang_points.of_engine()
+    yield ""
+    yield _SGLANG_LOOPS
+    yield from engine_errors.sglang_markdown()
     yield ""
     yield _KERNELS
     yield from profiles.markdown()

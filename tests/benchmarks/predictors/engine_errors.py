@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tests.benchmarks.predictors.clients import client_of
+from tests.benchmarks.predictors.clients import client_of, has_script
 from tests.benchmarks.predictors.engine_points import Key, Outcome, read_kept
 from tests.benchmarks.predictors.errors import HEADINGS, Errors
 from tests.benchmarks.predictors.serving_points import (
     Cell,
     Point,
+    closed_loops,
     deployment_of,
     points_by_cell,
     table,
@@ -20,6 +21,17 @@ from warpserve.predictors.sampling import SamplingCosts
 
 
 def markdown() -> Iterator[str]:
+    """Of vLLM."""
+    yield from _of_cells(points_by_cell())
+
+
+def sglang_markdown() -> Iterator[str]:
+    """Of SGLang's closed loops, where it is known how they were served."""
+    loops = closed_loops().items()
+    yield from _of_cells({cell: points for cell, points in loops if has_script(cell)})
+
+
+def _of_cells(cells: Mapping[Cell, Sequence[Point]]) -> Iterator[str]:
     kept = read_kept()
     if not kept:
         yield "None has been run yet."
@@ -32,9 +44,9 @@ def markdown() -> Iterator[str]:
             if found is not None and not point.is_queueing:
                 yield point.load, tpot_ns(cell, found), point.tpot_ns
 
-    yield from table(points_by_cell(), pairs)
+    yield from table(cells, pairs)
     yield ""
-    yield from _ttft(outcomes)
+    yield from _ttft(cells, outcomes)
 
 
 def tpot_ns(cell: Cell, outcome: Outcome) -> float:
@@ -52,11 +64,11 @@ def _more_ns(cell: Cell, load: Load) -> float:
     return sampling_ns(cell.sampling) - sampling_ns(Sampling.GREEDY)
 
 
-def _ttft(outcomes: Mapping[Key, Outcome]) -> Iterator[str]:
+def _ttft(cells: Mapping[Cell, Sequence[Point]], outcomes: Mapping[Key, Outcome]) -> Iterator[str]:
     """A line a cell of which it is known how it was measured."""
     yield f"| TTFT of cell | {HEADINGS} |"
     yield "|---|---|---|---|---|"
-    for cell, points in points_by_cell().items():
+    for cell, points in cells.items():
         errors = [
             found.ttft_ms * 1e6 / point.ttft_ns - 1
             for point in points
