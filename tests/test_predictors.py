@@ -1347,6 +1347,9 @@ def test_the_command_explains_a_step() -> None:
     table = explain("--predictor", "analytic", "--decode", "32x1024")
     assert table.exit_code == 0
     assert "decode attention" in table.stdout
+    eager = explain("--predictor", "analytic", "--decode", "1x1024", "--eager")
+    assert eager.stdout.startswith("16.000 ms, analytic: 1 requests")
+    assert "waiting for launches" in eager.stdout
 
 
 def test_the_command_sweeps_batch_sizes_and_contexts(log: Path, tmp_path: Path) -> None:
@@ -1365,6 +1368,7 @@ def test_the_command_sweeps_batch_sizes_and_contexts(log: Path, tmp_path: Path) 
     assert plot.read_text().startswith("<?xml")
     for text in ("", "8", "8@", "0@100", "8@0", "8,@100", "a@b"):
         assert explain("--sweep", text).exit_code == 2
+    assert "--eager is of one step" in explain(*sweep, "--eager").output
 
 
 def test_the_command_can_refuse_to_guess(log: Path) -> None:
