@@ -20,6 +20,9 @@ vLLM 0.9.1 with ``--enforce-eager``. The kernels of a layer are counted as those
 | Qwen3-14B-AWQ, A100: TPOT 20.6 ms | 480 | 43 |
 
 (github.com/sgl-project/sgl-cookbook at 7b5bd9c; github.com/vllm-project/vllm, an issue.)
+
+Left out: a host that schedules ahead begins to launch while the GPU still works on the step before.
+Behind a decode of 15 ms a prefill comes as much too late here.
 """
 
 from __future__ import annotations
