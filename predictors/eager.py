@@ -2,8 +2,8 @@
 
 Decodes of few requests and prefills of short prompts keep a GPU busy for less time than Python
 needs to ask for them, so engines replay CUDA graphs. Where they do not (vLLM's ``--enforce-eager``;
-prefills of SGLang to 0.5.9, of DeepSeek on Blackwell to this day, and ``--disable-cuda-graph``),
-the host decides. Compiled code (vLLM's prefills beyond the captured sizes) launches fewer kernels,
+SGLang's ``--disable-cuda-graph``, its prefills in versions without graphs of them, and those of
+DeepSeek-V3 on Blackwell), the host decides. Compiled code (vLLM's prefills beyond the captured sizes) launches fewer kernels,
 each in a fraction of the time, and is not meant.
 
 How long a launch takes is one number for all engines and models, of public tables: the first tokens

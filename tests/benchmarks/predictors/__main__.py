@@ -88,6 +88,10 @@ not count. All were run with greedy sampling; what that of the points takes more
 added afterwards.
 """
 
+_BLACKWELL = """\
+The same on B200s, served by the flags of InferenceX's scripts:
+"""
+
 _WORSE = """\
 Bars: a median below 8 % before a fit, and after it a median below 3 % and a worst below 10 %.
 Where it is worse, and why:
@@ -177,6 +181,9 @@ def lines() -> Iterator[str]:
     yield _ENGINE
     yield from engine_errors.markdown()
     yield ""
+    yield _BLACKWELL
+    yield from engine_errors.blackwell_markdown("vllm")
+    yield ""
     yield _WORSE
     yield _SGLANG
     yield from sglang_points.estimated("aiconfigurator")
@@ -185,7 +192,7 @@ def lines() -> Iterator[str]:
     yield from sglang_points.of_engine()
     yield ""
     yield _SGLANG_LOOPS
-    yield from engine_errors.sglang_markdown()
+    yield from engine_errors.blackwell_markdown("sglang")
     yield ""
     yield _KERNELS
     yield from profiles.markdown()

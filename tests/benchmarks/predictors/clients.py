@@ -96,10 +96,29 @@ _OF_DEEPSEEK = {
 }
 
 
+# VLLM_USE_FLASHINFER_MOE_MXFP4_MXFP8=1 and the rest of benchmarks/gptoss_fp4_b200.sh there, at
+# 1fc5d73.
+_GPT_OSS_ON_B200 = INFERENCEX._replace(
+    engine_flags=(
+        *("--moe-backend", "flashinfer_trtllm_afp8", "--kv-cache-dtype", "fp8"),
+        *("--max-cudagraph-capture-size", "2048", "--max-num-batched-tokens", "8192"),
+        *("--max-num-seqs", "512", "--gpu-memory-utilization", "0.9"),
+    )
+)
+_ON_B200 = {
+    ("vllm", "gpt-oss-120b", None): _GPT_OSS_ON_B200,
+    ("vllm", "llama-3.1-70b", "fp8"): _OF_MODELS["llama-3.1-70b"],
+}
+
+
 def has_script(cell: Cell) -> bool:
-    """Of DeepSeek-V3 in fp8 on B200s under SGLang 0.5.9 it is known how it was served."""
-    is_served_so = (cell.engine, cell.engine_version, cell.weights) == ("sglang", "0.5.9", None)
-    return is_served_so and cell.model_name == "deepseek-v3" and not cell.expert_parallel
+    """Whether it is known how it was served on B200s, and can be served so here."""
+    if cell.is_of_hopper or cell.expert_parallel:
+        return False
+    if cell.engine == "sglang":
+        served = (cell.model_name, cell.engine_version, cell.weights)
+        return served == ("deepseek-v3", "0.5.9", None)
+    return (cell.engine, cell.model_name, cell.weights) in _ON_B200
 
 
 # As much memory for keys and values as vLLM 0.12 has: it takes 0.9 of a GPU's where 0.24 takes
@@ -112,7 +131,9 @@ def client_of(cell: Cell) -> Client:
     if cell.comes_in_waves:
         return WAVE
     if has_script(cell):
-        return _OF_DEEPSEEK[cell.ranks]
+        of_sglang = cell.engine == "sglang"
+        key = (cell.engine, cell.model_name, cell.weights)
+        return _OF_DEEPSEEK[cell.ranks] if of_sglang else _ON_B200[key]
     client = _OF_MODELS.get(cell.model_name, UNKNOWN)
     of_version = _OF_VERSIONS.get((cell.engine_version, cell.system), ())
     return client._replace(engine_flags=(*client.engine_flags, *of_version))

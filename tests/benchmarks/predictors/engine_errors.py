@@ -21,14 +21,17 @@ from warpserve.predictors.sampling import SamplingCosts
 
 
 def markdown() -> Iterator[str]:
-    """Of vLLM."""
-    yield from _of_cells(points_by_cell())
+    """Of vLLM on Hopper."""
+    cells = points_by_cell().items()
+    yield from _of_cells({cell: points for cell, points in cells if cell.is_of_hopper})
 
 
-def sglang_markdown() -> Iterator[str]:
-    """Of SGLang's closed loops, where it is known how they were served."""
+def blackwell_markdown(engine: str) -> Iterator[str]:
+    """Of closed loops on B200, where it is known how they were served."""
     loops = closed_loops().items()
-    yield from _of_cells({cell: points for cell, points in loops if has_script(cell)})
+    yield from _of_cells(
+        {cell: points for cell, points in loops if cell.engine == engine and has_script(cell)}
+    )
 
 
 def _of_cells(cells: Mapping[Cell, Sequence[Point]]) -> Iterator[str]:
