@@ -3,8 +3,8 @@
 Decodes of few requests and prefills of short prompts keep a GPU busy for less time than Python
 needs to ask for them, so engines replay CUDA graphs. Where they do not (vLLM's ``--enforce-eager``;
 SGLang's ``--disable-cuda-graph``, its prefills in versions without graphs of them, and those of
-DeepSeek-V3 on Blackwell), the host decides. Compiled code (vLLM's prefills beyond the captured sizes) launches fewer kernels,
-each in a fraction of the time, and is not meant.
+DeepSeek-V3 on Blackwell), the host decides. Compiled code (vLLM's prefills beyond the captured
+sizes) launches fewer kernels, each in a fraction of the time, and is not meant.
 
 How long a launch takes is one number for all engines and models, of public tables: the first tokens
 of single short prompts (SGLang 0.5.6 and 0.5.7, less 8 ms for servers and client), and a TPOT of
