@@ -109,10 +109,13 @@ def new_request(
 
 
 class Runner:
-    """Pads to tens; more with adapters, to show that it knows of them."""
+    """Pads to tens, in graphs of up to 60 tokens; more with adapters, to show that it knows of
+    them.
+    """
 
     cudagraph_manager = None
     uniform_decode_query_len = 1
+    compilation_config = SimpleNamespace(mode=SimpleNamespace(name="NONE"))
 
     @property
     def cudagraph_dispatcher(self) -> Runner:
@@ -120,8 +123,9 @@ class Runner:
 
     def dispatch(
         self, num_tokens: int, num_active_loras: int, **_options: Any
-    ) -> tuple[None, SimpleNamespace]:
-        return None, SimpleNamespace(num_tokens=-(-num_tokens // 10) * 10 + num_active_loras)
+    ) -> tuple[SimpleNamespace, SimpleNamespace]:
+        mode = SimpleNamespace(name="FULL" if num_tokens <= 60 else "NONE")
+        return mode, SimpleNamespace(num_tokens=-(-num_tokens // 10) * 10 + num_active_loras)
 
 
 def test_batches_are_told_by_the_scheduler_alone() -> None:
@@ -133,7 +137,7 @@ def test_batches_are_told_by_the_scheduler_alone() -> None:
 
     prompts = (new_request("a", 100), new_request("b", 40, computed=16, lora=7))
     assert step(scheduled({"a": 60, "b": 24}, prompts)) == Batch(
-        (RequestStep(60, 0, True), RequestStep(24, 16, True)), 91, loras=1
+        (RequestStep(60, 0, True), RequestStep(24, 16, True)), 91, loras=1, is_eager=True
     )
     assert step(scheduled({"a": 40, "b": 1}, cached={"a": (60, 0), "b": (40, 1)})) == Batch(
         (RequestStep(40, 60, True), RequestStep(1, 40, False)), 51, loras=1
