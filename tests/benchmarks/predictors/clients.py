@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tests.benchmarks.predictors.serving_points import INFERENCEX_LENGTH, Cell
@@ -27,6 +28,7 @@ class Client(NamedTuple):
     """Sends all of them at once, and no more."""
     flags_of_load: Callable[[Load], tuple[str, ...]] = lambda _: ()
     """More of the engine's."""
+    engine_env: Mapping[str, str] = MappingProxyType({})
 
     def arrival(self, load: Load) -> dict[str, Any]:
         """As fields of a RunConfig."""
@@ -96,14 +98,14 @@ _OF_DEEPSEEK = {
 }
 
 
-# VLLM_USE_FLASHINFER_MOE_MXFP4_MXFP8=1 and the rest of benchmarks/gptoss_fp4_b200.sh there, at
-# 1fc5d73.
+# benchmarks/gptoss_fp4_b200.sh there, at 1fc5d73.
 _GPT_OSS_ON_B200 = INFERENCEX._replace(
     engine_flags=(
-        *("--moe-backend", "flashinfer_trtllm_afp8", "--kv-cache-dtype", "fp8"),
-        *("--max-cudagraph-capture-size", "2048", "--max-num-batched-tokens", "8192"),
-        *("--max-num-seqs", "512", "--gpu-memory-utilization", "0.9"),
-    )
+        *("--kv-cache-dtype", "fp8", "--max-cudagraph-capture-size", "2048"),
+        *("--max-num-batched-tokens", "8192", "--max-num-seqs", "512"),
+        *("--gpu-memory-utilization", "0.9"),
+    ),
+    engine_env={"VLLM_USE_FLASHINFER_MOE_MXFP4_MXFP8": "1"},
 )
 _ON_B200 = {
     ("vllm", "gpt-oss-120b", None): _GPT_OSS_ON_B200,
