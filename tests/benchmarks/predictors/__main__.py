@@ -55,7 +55,7 @@ Points of vLLM 0.12 to 0.18 on H100 and H200, and of vLLM and SGLang on B200 (te
 TPOT at a constant concurrency. The predictions of the first two sections are **not** runs of the
 engine: they are a steady-state estimate from steps alone
 ([steady_state.py](../../tests/benchmarks/predictors/steady_state.py)), with neither queueing nor
-the frontend. The third is of runs, on H100 and H200. Engines are taken to have their default budget
+the frontend. The third is of runs. Engines are taken to have their default budget
 of 8,192 tokens. The tables are of vLLM 0.24 and SGLang 0.5.14. As InferenceX runs them (scripts in
 its repository), gpt-oss is predicted with Marlin's experts on Hopper and with activations in MXFP8
 on B200, Llama-3.1-70B, and all on B200, with keys and values in fp8, and lengths are 0.9 of the
@@ -89,7 +89,8 @@ added afterwards.
 """
 
 _BLACKWELL = """\
-The same on B200s, served by the flags of InferenceX's scripts:
+The same on B200s, served as InferenceX serves it. gpt-oss is left out: vLLM 0.24 has no variable
+that asks for the MXFP8 kernels of the points.
 """
 
 _WORSE = """\

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tests.benchmarks.predictors.serving_points import INFERENCEX_LENGTH, Cell
@@ -28,7 +27,6 @@ class Client(NamedTuple):
     """Sends all of them at once, and no more."""
     flags_of_load: Callable[[Load], tuple[str, ...]] = lambda _: ()
     """More of the engine's."""
-    engine_env: Mapping[str, str] = MappingProxyType({})
 
     def arrival(self, load: Load) -> dict[str, Any]:
         """As fields of a RunConfig."""
@@ -98,29 +96,16 @@ _OF_DEEPSEEK = {
 }
 
 
-# benchmarks/gptoss_fp4_b200.sh there, at 1fc5d73.
-_GPT_OSS_ON_B200 = INFERENCEX._replace(
-    engine_flags=(
-        *("--kv-cache-dtype", "fp8", "--max-cudagraph-capture-size", "2048"),
-        *("--max-num-batched-tokens", "8192", "--max-num-seqs", "512"),
-        *("--gpu-memory-utilization", "0.9"),
-    ),
-    engine_env={"VLLM_USE_FLASHINFER_MOE_MXFP4_MXFP8": "1"},
-)
-_ON_B200 = {
-    ("vllm", "gpt-oss-120b", None): _GPT_OSS_ON_B200,
-    ("vllm", "llama-3.1-70b", "fp8"): _OF_MODELS["llama-3.1-70b"],
-}
-
-
 def has_script(cell: Cell) -> bool:
-    """Whether it is known how it was served on B200s, and can be served so here."""
+    """Whether it is known how it was served on B200s, and can be served so here: vLLM 0.24 knows no
+    VLLM_USE_FLASHINFER_MOE_MXFP4_MXFP8, which gpt-oss was served with.
+    """
     if cell.is_of_hopper or cell.expert_parallel:
         return False
-    if cell.engine == "sglang":
-        served = (cell.model_name, cell.engine_version, cell.weights)
-        return served == ("deepseek-v3", "0.5.9", None)
-    return (cell.engine, cell.model_name, cell.weights) in _ON_B200
+    served = (cell.engine, cell.model_name, cell.weights)
+    if served == ("sglang", "deepseek-v3", None):
+        return cell.engine_version == "0.5.9"
+    return served == ("vllm", "llama-3.1-70b", "fp8")
 
 
 # As much memory for keys and values as vLLM 0.12 has: it takes 0.9 of a GPU's where 0.24 takes
@@ -132,10 +117,8 @@ _OF_VERSIONS = {("0.12.0", "h100_sxm"): ("--gpu-memory-utilization", "0.873")}
 def client_of(cell: Cell) -> Client:
     if cell.comes_in_waves:
         return WAVE
-    if has_script(cell):
-        of_sglang = cell.engine == "sglang"
-        key = (cell.engine, cell.model_name, cell.weights)
-        return _OF_DEEPSEEK[cell.ranks] if of_sglang else _ON_B200[key]
+    if cell.engine == "sglang" and has_script(cell):
+        return _OF_DEEPSEEK[cell.ranks]
     client = _OF_MODELS.get(cell.model_name, UNKNOWN)
     of_version = _OF_VERSIONS.get((cell.engine_version, cell.system), ())
     return client._replace(engine_flags=(*client.engine_flags, *of_version))

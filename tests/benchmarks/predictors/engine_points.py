@@ -182,7 +182,6 @@ def _config(cell: Cell, load: Load) -> RunConfig:
         client="own",
         fast=True,
         engine_flags=tuple(flags),
-        engine_env=dict(client.engine_env),
     )
 
 
