@@ -29,7 +29,12 @@ from __future__ import annotations
 
 from warpserve.predictors.batch import Batch
 from warpserve.predictors.deployment import Deployment
-from warpserve.predictors.model_shape import LatentAttention, ModelShape, model_shape
+from warpserve.predictors.model_shape import (
+    LatentAttention,
+    ModelShape,
+    model_shape,
+    norms_heads,
+)
 from warpserve.predictors.outer import Outer
 from warpserve.predictors.predictor import Explaining, OperatorTime, Prediction, Provenance
 from warpserve.predictors.weights import WeightFormat
@@ -53,8 +58,6 @@ _COLLECTIVES = 2
 _QUANTISED = ("fp8", "int8", "fp4")
 """Formats of multiplications before which activations are quantised, by a kernel of its own."""
 _FUSED = ("mxfp4", "nvfp4")
-_WITH_NORMED_HEADS = ("qwen3", "qwen3_moe", "gemma3_text", "gemma3")
-"""A config.json's model_type."""
 
 
 class Eager(Outer):
@@ -103,8 +106,8 @@ def launches(deployment: Deployment) -> int:
 def _of_attention(deployment: Deployment, shape: ModelShape, weights: WeightFormat) -> int:
     if isinstance(shape.attention, LatentAttention):
         return _LATENT + 4 * _is_quantised(weights)
-    has_norms = deployment.config.get("model_type") in _WITH_NORMED_HEADS
-    return _GROUPED + has_norms * _NORMED_HEADS + 2 * _is_quantised(weights)
+    norms = _NORMED_HEADS * norms_heads(deployment.config)
+    return _GROUPED + norms + 2 * _is_quantised(weights)
 
 
 def _of_experts(weights: WeightFormat) -> int:

@@ -12,6 +12,8 @@ from typing import Any
 
 from warpserve.predictors.predictor import PredictorError
 
+_WITH_NORMED_HEADS = ("qwen3", "qwen3_moe", "gemma3_text", "gemma3")
+"""A config.json's model_type."""
 _EXPERT_COUNTS = ("num_experts", "num_local_experts", "n_routed_experts")
 
 
@@ -75,6 +77,11 @@ class ModelShape:
     def dense_layers(self) -> int:
         """Layers with an MLP of their own, without experts."""
         return self.layers - (self.experts.layers if self.experts else 0)
+
+
+def norms_heads(config: Mapping[str, Any]) -> bool:
+    """Whether queries and keys are normed, each head by itself."""
+    return config.get("model_type") in _WITH_NORMED_HEADS
 
 
 def model_shape(config: Mapping[str, Any]) -> ModelShape:

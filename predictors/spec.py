@@ -81,14 +81,15 @@ def read_spec(spec: str) -> MakePredictor:
 
 def _maker(spec: Spec) -> MakePredictor:
     kind, argument, options = spec
-    make = _adjusted(_KINDS[kind](argument), scale=options.scale)
+    make = _KINDS[kind](argument)
     if kind in _OF_KERNELS:
         make = _with_launches(make, options)
-    elif options.launch_ns is not None:
+    elif options.launch_ns is None:
+        make = _adjusted(make, scale=options.scale)
+    else:
         raise PredictorError(f"launch_host: steps of {kind} have all launches in them")
     if kind in _OF_OPERATORS:
-        roofline = _with_launches(_adjusted(analytic, scale=options.scale), options)
-        make = _with_drafter(make, roofline)
+        make = _with_drafter(make, _with_launches(analytic, options))
     make = _adjusted(make, host_ns=options.host_ns)
     return (lambda deployment: Strict(make(deployment))) if options.is_strict else make
 
@@ -100,9 +101,10 @@ def _adjusted(make: MakePredictor, *, scale: float = 1.0, host_ns: int = 0) -> M
 
 
 def _with_launches(make: MakePredictor, options: Options) -> MakePredictor:
-    """What the host takes is not scaled with what the GPU does."""
+    """What the GPU does is scaled, and what the host takes is not."""
+    scaled = _adjusted(make, scale=options.scale)
     launch_ns = LAUNCH_NS if options.launch_ns is None else options.launch_ns
-    return lambda deployment: eager(make(deployment), deployment, launch_ns)
+    return lambda deployment: eager(scaled(deployment), deployment, launch_ns)
 
 
 def parse(spec: str) -> Spec:

@@ -33,6 +33,7 @@ from warpserve.predictors.captured import padded_tokens
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.predictor import Prediction, PredictorError, Provenance
+from warpserve.predictors.replay import recorded_steps
 from warpserve.predictors.spec import Frontend, Options, parse, predictor_of, read_spec
 
 REAL_RUNS = Path(__file__).parent / "data" / "real_runs"
@@ -243,7 +244,7 @@ def recording(tmp_path: Path) -> Path:
 
 
 def test_a_recordings_steps_last_until_the_next(recording: Path) -> None:
-    line = fit_steps(split(of_recording(recording, PLAIN), 8).known)
+    line = fit_steps(split(of_recording(recorded_steps(str(recording)), PLAIN), 8).known)
     assert line.scale == pytest.approx(SCALE, rel=0.01)
     assert line.host_ns == pytest.approx(HOST_NS, rel=0.05)
 

@@ -30,6 +30,7 @@ from warpserve.predictors.calibration import Calibration
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.eager import launches
 from warpserve.predictors.predictor import Predictor, PredictorError
+from warpserve.predictors.replay import recorded_steps
 from warpserve.predictors.spec import Frontend, Options, has_launches, parse, predictor_of
 
 
@@ -72,7 +73,7 @@ def calibrate(
         _check_layout(run, deployment)
         sampling = sampling_of(run, model_named(model).generation())
         found = _Calibrated(files, run, predictor_of(predictor, deployment), sampling, concurrency)
-        if has_launches(predictor):
+        if found.has_eager_steps and has_launches(predictor):
             without = predictor_of(f"{predictor}{_separator(predictor)}launch_host=0ns", deployment)
             found.find_launches(without, launches(deployment))
     except (PredictorError, WarpserveError) as error:
@@ -112,10 +113,11 @@ class _Calibrated:
         first_tokens: list[FirstToken] = []
         if run.requests:
             first_tokens = observations.of_first_tokens(run, sampled)
-        self.recorded = next(filter(recording.recognises, files), None)
+        recorded = next(filter(recording.recognises, files), None)
+        self._steps = [] if recorded is None else recorded_steps(str(recorded))
         self.launch_ns: int | None = None
-        if self.recorded is not None:
-            found = observations.of_recording(self.recorded, predictor)
+        if recorded is not None:
+            found = observations.of_recording(self._steps, predictor)
         else:
             found = observations.of_tokens(run, sampled)
         self.split: Split = fitting.split(found, most_requests)
@@ -134,11 +136,14 @@ class _Calibrated:
                     "the prefix cache had them, or the predictor is too slow for prefills"
                 )
 
+    @property
+    def has_eager_steps(self) -> bool:
+        return any(step.batch.is_eager for step in self._steps)
+
     def find_launches(self, without: Predictor, launches: int) -> None:
         """``without``: what they take; ``launches``: of each step."""
-        if self.recorded is not None:
-            steps = observations.of_eager_steps(self.recorded, without)
-            self.launch_ns = fitting.fit_launches(steps, self.line.scale, launches)
+        steps = observations.of_eager_steps(self._steps, without)
+        self.launch_ns = fitting.fit_launches(steps, self.line.scale, launches)
 
     def as_file(self, predictor: str, deployment: str) -> Calibration:
         held_out = fitting.errors(self.split.others, self.line)

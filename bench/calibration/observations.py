@@ -12,7 +12,6 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import NamedTuple
 
 from warpserve.bench.calibration.timelines import Timeline, Waits, timelines_of
@@ -20,7 +19,7 @@ from warpserve.bench.real.schema import Run
 from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.captured import SIZES, padded_tokens
 from warpserve.predictors.predictor import Predictor
-from warpserve.predictors.replay import RecordedStep, recorded_steps
+from warpserve.predictors.replay import RecordedStep
 
 _SURE_BUDGET = 2048
 """Prompt tokens that every engine's default lets into one step."""
@@ -53,13 +52,12 @@ class EagerStep(NamedTuple):
     measured_ns: float
 
 
-def of_recording(folder: Path, predictor: Predictor) -> list[Observation]:
+def of_recording(steps: Sequence[RecordedStep], predictor: Predictor) -> list[Observation]:
     """Of each step the time until the next one, where the next one goes on with its requests.
 
     That has the host's part in it. Eager steps are left out, unless all are: launches decide on
-    them, and not the GPU. Raises PredictorError for a log that is none.
+    them, and not the GPU.
     """
-    steps = recorded_steps(str(folder))
     are_all_eager = all(step.batch.is_eager for step in steps)
     return [
         Observation(
@@ -72,11 +70,10 @@ def of_recording(folder: Path, predictor: Predictor) -> list[Observation]:
     ]
 
 
-def of_eager_steps(folder: Path, without_launches: Predictor) -> list[EagerStep]:
-    """Raises PredictorError for a log that is none."""
+def of_eager_steps(steps: Sequence[RecordedStep], without_launches: Predictor) -> list[EagerStep]:
     return [
         EagerStep(without_launches.predict(step.batch).duration_ns, step.prediction.duration_ns)
-        for step in recorded_steps(str(folder))
+        for step in steps
         if step.batch.is_eager
     ]
 

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from warpserve.predictors.batch import RequestStep, Sampling
+from warpserve.patches.sglang.padding import Padded
+from warpserve.predictors.batch import Batch, RequestStep, Sampling
+
+
+def described(batch: Any, requests: tuple[RequestStep, ...], padded: Padded) -> Batch:
+    """``batch``: a ScheduleBatch; ``requests``: what it computes."""
+    return Batch(
+        requests,
+        padded.tokens,
+        loras_of(batch),
+        sampling_of(batch),
+        is_eager=not padded.is_graph,
+    )
 
 
 def steps_of(batch: Any) -> tuple[RequestStep, ...]:

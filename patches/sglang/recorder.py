@@ -18,13 +18,12 @@ from types import ModuleType
 from typing import Any
 
 from warpserve.patches.recording import step_log, write_recording
-from warpserve.patches.sglang.batches import loras_of, sampling_of, steps_of
+from warpserve.patches.sglang.batches import described, steps_of
 from warpserve.patches.sglang.deployment import deployment_on, name_of
 from warpserve.patches.sglang.padding import Padding
 from warpserve.patches.sglang.resolved import parallel_of, settings
 from warpserve.patches.step_recorder import Described, StepRecorder
 from warpserve.patches.versions import require_attributes
-from warpserve.predictors.batch import Batch
 
 _STEPS = ("forward_batch_generation", "forward_batch_embedding")
 
@@ -73,19 +72,11 @@ class RecordedSteps:
         if not requests:
             return launch()
         padded = self._padding.of(batch, sum(request.new_tokens for request in requests))
-        described = Described(
-            Batch(
-                requests,
-                padded.tokens,
-                loras_of(batch),
-                sampling_of(batch),
-                is_eager=not padded.is_graph,
-            ),
-            [request.rid for request in batch.reqs],
-        )
+        request_ids = [request.rid for request in batch.reqs]
+        step = Described(described(batch, requests, padded), request_ids)
         begin = self._recorder.begin()
         result = launch()
-        self._recorder.end(described, begin)
+        self._recorder.end(step, begin)
         sample = getattr(result, "delay_sample_func", None)
         if sample is None:
             self._recorder.complete()

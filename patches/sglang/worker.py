@@ -14,7 +14,7 @@ from sglang.srt.runtime_context import get_parallel
 
 from warpserve.patches.lock_step import LockStep
 from warpserve.patches.sglang import logprobs
-from warpserve.patches.sglang.batches import loras_of, sampling_of, steps_of
+from warpserve.patches.sglang.batches import described, steps_of
 from warpserve.patches.sglang.control import on_device
 from warpserve.patches.sglang.deployment import deployment_of, name_of, with_adapters
 from warpserve.patches.sglang.grammar import allowed_tokens
@@ -145,13 +145,7 @@ class VirtualSteps:
             self._loras.fetch_new_loras({request.lora_id for request in batch.reqs})
         padded = self._padding.of(batch, sum(request.new_tokens for request in requests))
         if requests or self._lock_step.is_shared:
-            step = Batch(
-                requests,
-                padded.tokens,
-                loras_of(batch),
-                sampling_of(batch),
-                is_eager=not padded.is_graph,
-            )
+            step = described(batch, requests, padded)
             request_ids = [request.rid for request in batch.reqs]
             self._run(step, request_ids, loads_of(self._worker, batch))
         return padded

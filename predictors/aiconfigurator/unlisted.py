@@ -16,15 +16,13 @@ from collections.abc import Callable, Sequence
 
 from warpserve.predictors.aiconfigurator.step_table import Operator
 from warpserve.predictors.deployment import Deployment
-from warpserve.predictors.model_shape import GroupedAttention, model_shape
+from warpserve.predictors.model_shape import GroupedAttention, model_shape, norms_heads
 
 _LAUNCH_NS = 3_000.0
 _BYTES = 2
 _FROM_CACHE = 2.0
 _NORMS = 1.1
 """Of the memory's bandwidth."""
-_WITH_NORMS = ("qwen3", "qwen3_moe")
-"""A config.json's model_type."""
 _SOURCE = "bytes and a launch"
 
 
@@ -46,7 +44,7 @@ def unlisted(deployment: Deployment, tokens: Sequence[int]) -> list[Operator]:
         return lambda count: layers * (_LAUNCH_NS + count * token_ns)
 
     kernels = {"rotary embedding": of(heads, _FROM_CACHE)}
-    if deployment.config.get("model_type") in _WITH_NORMS:
+    if norms_heads(deployment.config):
         kernels["norms of queries and keys"] = of(heads, _NORMS)
     if deployment.engine == "vllm":
         kernels["storing keys and values"] = of(2 * kv_heads, _FROM_CACHE)
