@@ -30,6 +30,7 @@ def hardware_of(spec: str) -> Hardware:
         nvlink_bandwidth_bytes_per_s=gpu.nvlink_bandwidth_bytes_per_s if has_nvlink else 0.0,
         has_nvswitch=described.devices[0].on_nvswitch,
         host_bandwidth_bytes_per_s=gpu.host_copy_bandwidth_bytes_per_s,
+        has_pcie_peers=described.has_pcie_peers,
     )
 
 

@@ -38,6 +38,8 @@ class Hardware:
     """Any GPU reaches any other over all its links; else NVLink joins pairs."""
     host_bandwidth_bytes_per_s: float
     """Over PCIe, which GPUs without NVLink between them use."""
+    has_pcie_peers: bool = True
+    """These reach each other's memory; else what they exchange goes through the host's."""
 
     @property
     def is_hopper(self) -> bool:
@@ -45,6 +47,10 @@ class Hardware:
 
     def are_joined_by_nvlink(self, gpus: int) -> bool:
         return (self.has_nvswitch or gpus <= 2) and self.nvlink_bandwidth_bytes_per_s > 0
+
+    def go_through_host(self, gpus: int) -> bool:
+        """Whether so many GPUs exchange all by the host's memory."""
+        return gpus > 1 and not self.are_joined_by_nvlink(gpus) and not self.has_pcie_peers
 
     def link_bandwidth_bytes_per_s(self, gpus: int) -> float:
         """Of the slowest link among so many GPUs."""

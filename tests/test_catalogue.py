@@ -245,6 +245,18 @@ class TestTopology:
         assert box.link(0, 1).peer_to_peer
         assert not machine("rtx-4090:2", BUILT_IN).link(0, 1).peer_to_peer
 
+    @pytest.mark.parametrize(
+        ("spec", "is_peer"),
+        [
+            ("l4:2@pcie-8-host", False),
+            ("rtx-pro-6000:2", False),
+            ("rtx-pro-6000:2@pcie-8", True),
+            ("h100-sxm:2", True),
+        ],
+    )
+    def test_a_box_lets_cards_reach_each_other_or_not(self, spec: str, is_peer: bool) -> None:
+        assert machine(spec, BUILT_IN).link(0, 1).peer_to_peer is is_peer
+
     def test_a_device_has_no_link_to_itself(self) -> None:
         with pytest.raises(ValueError, match="no link to itself"):
             machine("l4:2", BUILT_IN).link(1, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ from warpserve.patches.step_log import StepLog
 from warpserve.patches.vllm import deployment as vllm_deployment
 from warpserve.predictors.adjusted import Adjusted
 from warpserve.predictors.analytic.attention import visible_pairs
+from warpserve.predictors.analytic import collectives
 from warpserve.predictors.analytic.collectives import all_reduce_ns
 from warpserve.predictors.batch import Batch, RequestStep, Sampling
 from warpserve.predictors.captured import SIZES, padded_tokens
@@ -844,6 +846,49 @@ def test_links_make_the_difference_between_boxes() -> None:
     assert all_reduce_ns(nvlink, 1, message_bytes) == 0
     assert all_reduce_ns(nvlink, 8, message_bytes) < all_reduce_ns(pcie, 8, message_bytes) / 3
     assert all_reduce_ns(pairs, 2, message_bytes) < all_reduce_ns(pairs, 4, message_bytes) / 3
+
+
+SIZES = (8 * 1024, 2**20, 64 * 2**20)
+"""Bytes of its messages."""
+PCIE_TABLE = re.compile(r"\| (\d) (?:x (?P<gpu>[\w ]+), (?P<way>.+?) )?\|.*")
+BOXES = {"peers": "pcie-8", "by the host": "pcie-8-host"}
+
+
+def test_collectives_over_pcie_are_near_measured_ones() -> None:
+    """Of the table in collectives.py; a cell without a name is as the one above."""
+    assert collectives.__doc__
+    lines = [line for line in collectives.__doc__.splitlines() if re.match(r"\| \d", line)]
+    gpu = box = ""
+    for line in lines:
+        found = PCIE_TABLE.fullmatch(line)
+        assert found
+        if found["gpu"]:
+            gpu, box = found["gpu"].lower().replace(" ", "-"), BOXES[found["way"]]
+        hardware = hardware_of(f"{gpu}:{found[1]}@{box}")
+        cells = [float(cell.replace(",", "")) for cell in line.strip("| ").split("|")[2:]]
+        for size, measured_us, here_us in zip(SIZES, cells[::2], cells[1::2], strict=True):
+            formula_us = all_reduce_ns(hardware, int(found[1]), size) / 1e3
+            assert formula_us == pytest.approx(here_us, rel=0.02)
+            assert formula_us == pytest.approx(measured_us, rel=0.35)
+    assert len(lines) == 5
+
+
+def test_without_peers_all_goes_through_the_host() -> None:
+    reached, by_host = (hardware_of(f"l4:2@{box}") for box in BOXES.values())
+    alone = hardware_of("l4@pcie-8-host")
+    assert not any(hardware.go_through_host(1) for hardware in (reached, by_host, alone))
+    assert by_host.go_through_host(2)
+    assert not reached.go_through_host(2)
+    assert not hardware_of("h100-pcie:2@pcie-nvlink-pairs").go_through_host(2)
+    rows = {
+        row.source
+        for hardware in (reached, by_host)
+        for row in predictor_of(
+            "analytic", deployment(tensor_parallel=2, hardware=hardware)
+        ).explain(decodes(1, 10))
+        if row.name == "all-reduce"
+    }
+    assert rows == {"ring", "ring through the host"}
 
 
 def test_tokens_are_sent_to_the_ranks_of_their_experts() -> None:

@@ -301,6 +301,38 @@ def test_what_there_are_no_tables_of_is_named(
         tables.build_table(deployment(model, hardware=hardware_of(gpu), **changes))
 
 
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {"tensor_parallel": 2},
+        {"config": MODELS["qwen3-30b-a3b"], "data_parallel": 2, "expert_parallel": True},
+        {"config": MODELS["qwen3-30b-a3b"], "tensor_parallel": 2},
+    ],
+)
+def test_cards_that_do_not_reach_each_other_take_the_formula(layout: dict[str, Any]) -> None:
+    """All else is as between those that do."""
+    reached, by_host = (
+        {
+            row.name: row.duration_ns[0]
+            for row in tables.build_table(
+                deployment(hardware=hardware_of(f"rtx-pro-6000:2@{box}"), **layout)
+            ).decode_operators
+        }
+        for box in ("pcie-8", "pcie-8-host")
+    )
+    collectives = {"all-reduce", "gather and scatter"} & by_host.keys()
+    replaced = {
+        name for name in reached if name.endswith("_ar") or "dispatch" in name or "reduce" in name
+    }
+    assert by_host.keys() ^ reached.keys() == replaced | collectives
+    assert all(by_host[name] == reached[name] for name in by_host.keys() & reached.keys())
+    before_ns, after_ns = (
+        sum(rows[name] for name in names)
+        for rows, names in ((reached, replaced), (by_host, collectives))
+    )
+    assert 2.5 * before_ns < after_ns < 6 * before_ns
+
+
 def test_a_session_that_would_find_no_tables_does_not_begin(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -318,6 +350,7 @@ def test_a_session_that_would_find_no_tables_does_not_begin(
     ("gpu", "changes", "said"),
     [
         ("l40s:2", {"tensor_parallel": 2}, "collectives"),
+        ("rtx-pro-6000:2", {"tensor_parallel": 2}, "goes through the host's memory"),
         ("a100-80", {}, "45 %"),
         ("h100-sxm", {"weights": "fp8_block"}, "come from sglang's tables"),
         ("l40s", {"weights": "fp8_block"}, "come out too long"),

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.test_predictors import MODELS
+from warpserve.predictors.analytic.collectives import gather_ns
 from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.from_catalogue import hardware_of
@@ -182,6 +183,20 @@ def test_whole_experts_on_two_ranks(tmp_path: Path) -> None:
         operators_ms(batch, tmp_path, **two)
 
 
+def test_replicas_share_experts(tmp_path: Path) -> None:
+    """Each has half of them, which see the tokens of both, gathered before and scattered behind."""
+    write_profile(tmp_path / "tp1")
+    write_experts(tmp_path / "tp1")
+    whole = {"config": MODELS["qwen3-30b-a3b"], "hardware": hardware_of("rtx-pro-6000:2")}
+    batch = step(*[(1, 99, False)] * 32)
+    found = operators_ms(batch, tmp_path, **whole, data_parallel=2, expert_parallel=True)
+    is_hit = 1 - (1 - 8 / 128) ** 64
+    assert found["moe"] == pytest.approx(48 * (32 + 64 * is_hit) / 1e3)
+    gathered_ms = gather_ns(whole["hardware"], 2, 64 * 2_048 * 2) / 1e6
+    assert found["gather and scatter"] == pytest.approx(2 * 48 * gathered_ms)
+    assert "all-reduce" not in found
+
+
 def test_a_stage_has_its_layers() -> None:
     whole = operators_ms(step((1, 99, False)))
     stages = [
@@ -206,7 +221,8 @@ def test_a_stage_has_its_layers() -> None:
         ({"tensor_parallel": 2}, "of another model, number of ranks"),
         ({"config": MODELS["deepseek-v3"]}, "full, grouped attention only"),
         ({"config": MODELS["gemma-3-27b"]}, "full, grouped attention only"),
-        ({"data_parallel": 2}, "use analytic"),
+        ({"expert_dispatch": "deepep"}, "use analytic"),
+        ({"data_parallel": 2}, "no experts that replicas divide"),
     ],
 )
 def test_a_profile_of_something_else_is_refused(changes: dict[str, Any], message: str) -> None:

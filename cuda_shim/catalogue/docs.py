@@ -27,6 +27,15 @@ total of `cudaMemGetInfo`, to which an engine's memory fraction applies.
 ## Kinds
 """
 
+_PEERS = """\
+Cards without NVLink reach each other's memory over PCIe where their driver (not that of GeForce)
+and the machine let them: an IOMMU that translates and many virtual machines do not, and
+`nvidia-smi topo -p2p r` tells. It decides what tensor parallelism costs: two RTX PRO 6000 add up a
+megabyte in 30 us, or in 92 through the host's memory. Of this card both are on record
+(aiconfigurator's tables of vLLM 0.24.0 and 0.19.0), so the slower is taken unless you say
+`rtx-pro-6000:2@pcie-8`; others reach each other unless you say `@pcie-8-host`.
+"""
+
 _OWN = """\
 ## Your own
 
@@ -64,6 +73,7 @@ def render(catalogue: Catalogue) -> str:
         "",
         *_boxes(catalogue),
         "",
+        _PEERS,
         _OWN,
         "## How sure",
         "",
@@ -88,8 +98,17 @@ def _aliases(gpu: Gpu) -> str:
 def _boxes(catalogue: Catalogue) -> Iterator[str]:
     boxes = [catalogue.box(name) for name in catalogue.boxes]
     return _table(
-        ["box", "slots", "NVLink", "what"],
-        [[f"`{box.kind}`", str(len(box.slots)), box.nvlink, box.summary] for box in boxes],
+        ["box", "slots", "NVLink", "peers over PCIe", "what"],
+        [
+            [
+                f"`{box.kind}`",
+                str(len(box.slots)),
+                box.nvlink,
+                "yes" if box.pcie_peer_to_peer else "no",
+                box.summary,
+            ]
+            for box in boxes
+        ],
     )
 
 

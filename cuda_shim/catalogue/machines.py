@@ -103,6 +103,11 @@ class Machine:
         """The kind of all devices."""
         return self.devices[0].gpu
 
+    @property
+    def has_pcie_peers(self) -> bool:
+        """Whether those that no NVLink joins reach each other's memory."""
+        return self.gpu.pcie_peer_to_peer and self.box.pcie_peer_to_peer
+
     def link(self, first: int, second: int) -> Link:
         """How two different devices reach each other."""
         if first == second:
@@ -116,7 +121,7 @@ class Machine:
             level = "PIX"
         elif here.numa_node == there.numa_node:
             level = "NODE"
-        return Link(level, 0, gpu.host_copy_bandwidth_bytes_per_s, gpu.pcie_peer_to_peer)
+        return Link(level, 0, gpu.host_copy_bandwidth_bytes_per_s, self.has_pcie_peers)
 
     def _joined_by_nvlink(self, first: int, second: int) -> bool:
         if self.gpu.nvlink_link_count == 0:

@@ -162,6 +162,9 @@ class Box(Model):
         Literal["none", "switch", "pairs"],
         Field(description="all to all over NVSwitch, or slots 2n and 2n+1 bridged"),
     ]
+    pcie_peer_to_peer: Annotated[
+        bool, Field(description="cards reach each other over PCIe, where their driver has it so")
+    ] = True
     slots: Annotated[list[Slot], Field(min_length=1)]
     source: Annotated[list[Source], Field(min_length=1)]
 

@@ -24,6 +24,11 @@ def known_holes(deployment: Deployment, tables: str) -> Iterator[str]:
         yield f"tables of {tables} stand in for {deployment.engine} {deployment.engine_version}"
     if kind == "l40s" and deployment.tensor_parallel > 1:
         yield "l40s: collectives over PCIe were measured with older engines only"
+    if deployment.hardware.go_through_host(deployment.expert_ways):
+        yield (
+            f"collectives of {kind} come from a formula: those of the tables are of cards that "
+            "reach each other, and in this box all goes through the host's memory (docs/gpus.md)"
+        )
     if were_timed_as_bf16(deployment):
         yield (
             "experts in mxfp4 come from vllm's tables: sglang's were timed with weights made bf16 "

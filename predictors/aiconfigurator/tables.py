@@ -28,6 +28,7 @@ from warpserve.predictors.aiconfigurator.asking import (
     layout,
     modes,
 )
+from warpserve.predictors.aiconfigurator.by_host import with_collectives_by_host
 from warpserve.predictors.aiconfigurator.collectives import once
 from warpserve.predictors.aiconfigurator.latent_prefills import has_full_heads, lack_full_heads
 from warpserve.predictors.aiconfigurator.notes import (
@@ -140,6 +141,12 @@ def build_table(deployment: Deployment) -> StepTable:
 def _table_of(model: _Model, deployment: Deployment, tables: str) -> StepTable:
     prefill_operators, decode_operators = once(
         model.of_tokens(is_prefill=True), model.of_tokens(is_prefill=False)
+    )
+    prefill_operators = with_collectives_by_host(
+        deployment, _TOKENS, prefill_operators, is_prefill=True
+    )
+    decode_operators = with_collectives_by_host(
+        deployment, _TOKENS, decode_operators, is_prefill=False
     )
     more = unlisted(deployment, _TOKENS)
     decode_attention = [

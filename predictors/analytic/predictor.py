@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from warpserve.predictors.analytic.attention import AttentionLayer, Grouped, Latent, Work
-from warpserve.predictors.analytic.collectives import all_reduce_ns, all_to_all_ns, gather_ns
+from warpserve.predictors.analytic.exchanges import exchanges
 from warpserve.predictors.analytic.roofline import ATTENTION, EXPERTS, Roofline
 from warpserve.predictors.composed import Composed
 from warpserve.predictors.deployment import Deployment
@@ -17,8 +17,6 @@ from warpserve.predictors.mxfp8 import multiplies_in_fp8
 from warpserve.predictors.predictor import OperatorTime, PredictorError, Provenance
 
 _ROOFLINE = "roofline"
-_RING = "ring"
-_ALL_TO_ALL = "all-to-all"
 _ACTIVATION_BYTES = 2
 
 
@@ -66,7 +64,7 @@ class AnalyticCosts:
         if shape.experts is not None:
             rows += self._experts(tokens, shape.experts)
         of_kernels = [OperatorTime(name, duration, _ROOFLINE) for name, duration in rows]
-        return of_kernels + self._collectives(tokens, has_prefill=has_prefill)
+        return of_kernels + exchanges(self._deployment, shape, tokens, has_prefill=has_prefill)
 
     def logits(self, requests: int) -> list[OperatorTime]:
         if not self._deployment.is_last_stage:
@@ -148,48 +146,6 @@ class AnalyticCosts:
             moved_bytes=experts.count * is_hit * weights / ways * stored
             + rows * (2 * self._shape.hidden + 3 * experts.intermediate) * _ACTIVATION_BYTES,
             number=self._experts_multiplied_as,
-        )
-
-    def _collectives(self, tokens: int, *, has_prefill: bool) -> list[OperatorTime]:
-        """After attention and MLP. Replicas gather tokens for their experts and scatter results.
-
-        Where tokens are sent to their experts alone, each rank of an attention sends a part of its
-        tokens, so that its all-reduce falls into two halves, before and behind the experts.
-        """
-        deployment, experts = self._deployment, self._shape.experts
-        message_bytes = tokens * self._shape.hidden * _ACTIVATION_BYTES
-        is_sent = deployment.expert_dispatch is not None
-        apart = 0.0
-        if experts is not None and (deployment.data_parallel > 1 or is_sent):
-            apart = experts.layers * self._stage_share
-        reductions = 2 * self._layers - apart + deployment.is_first_stage
-        reduce_ns = all_reduce_ns(deployment.hardware, deployment.tensor_parallel, message_bytes)
-        rows = [OperatorTime("all-reduce", reductions * reduce_ns, _RING)]
-        if experts is not None and is_sent:
-            sent_ns = self._dispatch_ns(tokens, experts, has_prefill=has_prefill)
-            rows.append(OperatorTime("dispatch and combine", apart * sent_ns, _ALL_TO_ALL))
-        else:
-            gather_each_ns = gather_ns(
-                deployment.hardware,
-                deployment.expert_ways,
-                message_bytes * deployment.data_parallel,
-            )
-            rows.append(OperatorTime("gather and scatter", 2 * apart * gather_each_ns, _RING))
-        return [row for row in rows if row.duration_ns]
-
-    def _dispatch_ns(self, tokens: int, experts: Experts, *, has_prefill: bool) -> float:
-        """Of one layer. A token goes to each rank with an expert of its own once, or in DeepEP's
-        low-latency kernels, which decode, once for each expert (https://github.com/deepseek-ai/DeepEP).
-        """
-        deployment, ways = self._deployment, self._deployment.expert_ways
-        copies = experts.per_token * (ways - 1) / ways
-        if has_prefill:
-            copies = (ways - 1) * (1 - (1 - 1 / ways) ** experts.per_token)
-        is_fp8 = self._weights.experts.multiplied_as == "fp8"
-        sent = tokens / deployment.tensor_parallel * copies * self._shape.hidden
-        return sum(
-            all_to_all_ns(deployment.hardware, ways, sent * bytes_)
-            for bytes_ in (1 if is_fp8 else _ACTIVATION_BYTES, _ACTIVATION_BYTES)
         )
 
 

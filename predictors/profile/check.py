@@ -22,8 +22,12 @@ def check(profile: Profile, shape: ModelShape, deployment: Deployment) -> None:
     """
     if not isinstance(shape.attention, GroupedAttention) or shape.sliding_layers:
         raise PredictorError("a profile is read of models with full, grouped attention only")
-    if deployment.data_parallel > 1 or deployment.expert_dispatch is not None:
+    if deployment.expert_dispatch is not None:
         raise PredictorError("a profile has nothing of tokens sent to experts: use analytic")
+    if deployment.data_parallel > 1 and not deployment.expert_parallel:
+        raise PredictorError(
+            "a profile has no experts that replicas divide: use analytic, or --enable-expert-parallel"
+        )
     if _NEEDED not in profile.dense or LOGITS not in profile.per_request:
         raise PredictorError(f"{profile.source} lacks {_NEEDED} or {LOGITS}")
     weights_bytes = _weights_bytes(shape, shape.attention, deployment.tensor_parallel)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warpserve.predictors.analytic.collectives import all_reduce_ns
+from warpserve.predictors.analytic.exchanges import exchanges
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.mixed import Prefill
 from warpserve.predictors.model_shape import Experts, ModelShape
@@ -27,7 +27,6 @@ _GAP_NS = 1_200.0
 """From the end of a kernel to the start of the next: steps of up to 16 decodes of vLLM 0.19 take an
 RTX PRO 6000 0.4 to 0.6 ms longer than their 320 kernels (tests/data/llmservingsim). Of an RTX 4090
 that can't be told: all its steps are shorter than the sums of its kernels, by 2 to 4 %."""
-_ACTIVATION_BYTES = 2
 _AXES = (
     "tokens in a step",
     "new tokens of prefills",
@@ -63,7 +62,6 @@ class ProfileCosts:
         self._most = (most_tokens, *attention.most)
 
     def tokens(self, tokens: int, *, has_prefill: bool) -> list[OperatorTime]:
-        del has_prefill  # the same kernels
         rows = [
             OperatorTime(name, count * curve.at(tokens), self._source)
             for name, (count, curve) in self._curves.items()
@@ -71,7 +69,7 @@ class ProfileCosts:
         if self._experts is not None and self._shape.experts is not None:
             rows.append(self._routed(tokens, self._shape.experts, self._experts))
         rows.append(OperatorTime("between kernels", self._kernels * _GAP_NS, "so many launches"))
-        return rows + self._collectives(tokens)
+        return rows + exchanges(self._deployment, self._shape, tokens, has_prefill=has_prefill)
 
     def logits(self, requests: int) -> list[OperatorTime]:
         if not self._deployment.is_last_stage:
@@ -117,18 +115,10 @@ class ProfileCosts:
         return Grid(profile.experts)
 
     def _routed(self, tokens: int, experts: Experts, grid: Grid) -> OperatorTime:
+        """Tokens of all replicas meet here."""
         deployment = self._deployment
-        ways = deployment.tensor_parallel if deployment.expert_parallel else 1
-        hit = experts.count / ways * experts.share_hit(tokens)
-        one_ns = grid.at((tokens / ways, hit))
+        ways = deployment.whole_expert_ways
+        all_tokens = tokens * deployment.data_parallel
+        hit = experts.count / ways * experts.share_hit(all_tokens)
+        one_ns = grid.at((all_tokens / ways, hit))
         return OperatorTime("moe", experts.layers * self._stage_share * one_ns, self._source)
-
-    def _collectives(self, tokens: int) -> list[OperatorTime]:
-        """No profile has them: as in `analytic`."""
-        deployment = self._deployment
-        if deployment.tensor_parallel == 1:
-            return []
-        message_bytes = tokens * self._shape.hidden * _ACTIVATION_BYTES
-        each_ns = all_reduce_ns(deployment.hardware, deployment.tensor_parallel, message_bytes)
-        count = 2 * self._shape.layers * self._stage_share + deployment.is_first_stage
-        return [OperatorTime("all-reduce", count * each_ns, "ring")]
