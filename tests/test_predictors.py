@@ -26,8 +26,8 @@ from warpserve.members import MemberOptions, member_environment, prepare_members
 from warpserve.patches.step_log import StepLog
 from warpserve.patches.vllm import deployment as vllm_deployment
 from warpserve.predictors.adjusted import Adjusted
-from warpserve.predictors.analytic.attention import visible_pairs
 from warpserve.predictors.analytic import collectives
+from warpserve.predictors.analytic.attention import visible_pairs
 from warpserve.predictors.analytic.collectives import all_reduce_ns
 from warpserve.predictors.batch import Batch, RequestStep, Sampling
 from warpserve.predictors.captured import SIZES, padded_tokens
@@ -848,8 +848,7 @@ def test_links_make_the_difference_between_boxes() -> None:
     assert all_reduce_ns(pairs, 2, message_bytes) < all_reduce_ns(pairs, 4, message_bytes) / 3
 
 
-SIZES = (8 * 1024, 2**20, 64 * 2**20)
-"""Bytes of its messages."""
+MESSAGES_BYTES = (8 * 1024, 2**20, 64 * 2**20)
 PCIE_TABLE = re.compile(r"\| (\d) (?:x (?P<gpu>[\w ]+), (?P<way>.+?) )?\|.*")
 BOXES = {"peers": "pcie-8", "by the host": "pcie-8-host"}
 
@@ -866,7 +865,7 @@ def test_collectives_over_pcie_are_near_measured_ones() -> None:
             gpu, box = found["gpu"].lower().replace(" ", "-"), BOXES[found["way"]]
         hardware = hardware_of(f"{gpu}:{found[1]}@{box}")
         cells = [float(cell.replace(",", "")) for cell in line.strip("| ").split("|")[2:]]
-        for size, measured_us, here_us in zip(SIZES, cells[::2], cells[1::2], strict=True):
+        for size, measured_us, here_us in zip(MESSAGES_BYTES, cells[::2], cells[1::2], strict=True):
             formula_us = all_reduce_ns(hardware, int(found[1]), size) / 1e3
             assert formula_us == pytest.approx(here_us, rel=0.02)
             assert formula_us == pytest.approx(measured_us, rel=0.35)

@@ -9,7 +9,7 @@ from warpserve.predictors.analytic.exchanges import exchanges
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.model_shape import model_shape
 
-_NAMES = ("tp_allreduce", "moe_pre_dispatch", "moe_post_dispatch")
+_NAMES = ("ar_1", "ar_2", "tp_allreduce", "moe_pre_dispatch", "moe_post_dispatch")
 _ENDING = "_ar"
 
 

@@ -157,7 +157,8 @@ def _table_of(model: _Model, deployment: Deployment, tables: str) -> StepTable:
         [[model.prefill_attention_ns(requests, new, cached) for cached in _CACHED] for new in _NEW]
         for requests in _PREFILL_REQUESTS
     ]
-    sources = {each.name: each.source for each in (*prefill_operators, *decode_operators)}
+    operators = (*prefill_operators, *decode_operators)
+    sources = {each.name: each.source for each in operators if each.is_listed}
     sources["attention"] = "/".join(sorted(model.attention_sources))
     return StepTable(
         source=f"{_PACKAGE} {_package_version()}, {tables}",

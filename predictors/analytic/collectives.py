@@ -9,11 +9,11 @@ the tables of aiconfigurator-core 0.12.0 have them of machines of both kinds, an
 
 | GPUs | tables of | 8 KB | here | 1 MB | here | 64 MB | here |
 |---|---|---|---|---|---|---|---|
-| 2 x RTX PRO 6000, peers | vLLM 0.24.0 | 4.5 | 4.7 | 30 | 31 | 1,844 | 1,681 |
-| 4 | vLLM 0.24.0 | 13.7 | 12.8 | 88 | 70 | 3,557 | 3,673 |
-| 8 | vLLM 0.24.0 | 26.6 | 25.3 | 134 | 92 | 5,068 | 4,295 |
-| 2 x L40S, peers | vLLM 0.22.0 | 5.7 | 4.8 | 60 | 57 | 3,542 | 3,360 |
-| 2 x RTX PRO 6000, by the host | vLLM 0.19.0 | 19.1 | 20.5 | 92 | 90 | 4,406 | 4,494 |
+| 2 x RTX PRO 6000, peers | vLLM 0.24.0 | 4.5 | 4.7 | 30 | 31 | 1,844 | 1,676 |
+| 4 | vLLM 0.24.0 | 13.7 | 13.0 | 88 | 70 | 3,557 | 3,673 |
+| 8 | vLLM 0.24.0 | 26.6 | 25.7 | 134 | 92 | 5,068 | 4,296 |
+| 2 x L40S, peers | vLLM 0.22.0 | 5.7 | 4.9 | 60 | 60 | 3,542 | 3,540 |
+| 2 x RTX PRO 6000, by the host | vLLM 0.19.0 | 19.1 | 20.5 | 92 | 90 | 4,406 | 4,490 |
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ def check(profile: Profile, shape: ModelShape, deployment: Deployment) -> None:
         raise PredictorError("a profile has nothing of tokens sent to experts: use analytic")
     if deployment.data_parallel > 1 and not deployment.expert_parallel:
         raise PredictorError(
-            "a profile has no experts that replicas divide: use analytic, or --enable-expert-parallel"
+            "a profile has no experts that replicas divide: use analytic, or "
+            "--enable-expert-parallel"
         )
     if _NEEDED not in profile.dense or LOGITS not in profile.per_request:
         raise PredictorError(f"{profile.source} lacks {_NEEDED} or {LOGITS}")
