@@ -187,12 +187,13 @@ def test_replicas_share_experts(tmp_path: Path) -> None:
     """Each has half of them, which see the tokens of both, gathered before and scattered behind."""
     write_profile(tmp_path / "tp1")
     write_experts(tmp_path / "tp1")
-    whole = {"config": MODELS["qwen3-30b-a3b"], "hardware": hardware_of("rtx-pro-6000:2")}
+    hardware = hardware_of("rtx-pro-6000:2")
+    whole = {"config": MODELS["qwen3-30b-a3b"], "hardware": hardware}
     batch = step(*[(1, 99, False)] * 32)
     found = operators_ms(batch, tmp_path, **whole, data_parallel=2, expert_parallel=True)
     is_hit = 1 - (1 - 8 / 128) ** 64
     assert found["moe"] == pytest.approx(48 * (32 + 64 * is_hit) / 1e3)
-    gathered_ms = gather_ns(whole["hardware"], 2, 64 * 2_048 * 2) / 1e6
+    gathered_ms = gather_ns(hardware, 2, 64 * 2_048 * 2) / 1e6
     assert found["gather and scatter"] == pytest.approx(2 * 48 * gathered_ms)
     assert "all-reduce" not in found
 
