@@ -57,6 +57,9 @@ class WorkerSteps:
         self._file.close()
 
     def _token_step(self, step: dict[str, Any]) -> TokenStep:
+        """A step without ids is a rank's that has no requests and helps others with a dummy."""
+        if not step["request_ids"]:
+            return TokenStep(step["end_ns"], [])
         rows = zip(step["request_ids"], step["requests"], strict=True)
         given = [
             request_id

@@ -49,6 +49,13 @@ def test_a_request_gets_a_token_when_all_its_known_tokens_are_computed(tmp_path:
     assert ends_ns(StepLog(tmp_path, lambda _: 100)) == [2, 3, 6]
 
 
+def test_a_rank_without_requests_gives_no_tokens(tmp_path: Path) -> None:
+    """Its step has a dummy of no one's, as vLLM's replicas that share experts have it."""
+    dummy = json.dumps({"end_ns": 1, "request_ids": [], "requests": [[1, 0, False]]})
+    (tmp_path / "steps-1.jsonl").write_text(f"{dummy}\n{step(2, r0=[9, 0, True])}\n")
+    assert ends_ns(StepLog(tmp_path, lambda _: 9)) == [2]
+
+
 def test_a_log_is_read_while_it_grows(tmp_path: Path) -> None:
     log = StepLog(tmp_path, lambda _: 1)
     assert ends_ns(log) == []

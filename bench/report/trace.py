@@ -39,8 +39,9 @@ def _of_worker(path: Path, worker: int, origin_ns: int) -> Iterator[Event]:
         prefills = sum(is_prefill for _, _, is_prefill in step["requests"])
         decodes = len(step["requests"]) - prefills
         begin_us = (step["start_ns"] - origin_ns) / 1e3
+        kind = "mixed" if prefills and decodes else "prefill" if prefills else "decode"
         yield {
-            "name": "mixed" if prefills and decodes else "prefill" if prefills else "decode",
+            "name": kind if step["request_ids"] else "without requests",
             "ph": "X",
             "pid": _ENGINE,
             "tid": worker,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+from pathlib import Path
 
 import pytest
 
@@ -78,6 +80,34 @@ def test_requests_were_preempted_for_the_kv_cache_that_was_asked_for(
         metrics = read_samples(run.folder.metrics)[-1]["metrics"]
         preempted = [value for name, value in metrics.items() if "num_preemptions_total" in name]
         assert sum(preempted) > 0
+
+
+def test_replicas_that_share_experts(tmp_path: Path) -> None:
+    """One of them has no requests at times, and takes part in the other's steps."""
+    workload = tmp_path / "lengths.csv"
+    rows = [f"{i * 200_000_000},{40 + i},{3 + 9 * (i % 3)}" for i in range(12)]
+    workload.write_text("\n".join(["arrival_time_ns,input_toks,output_toks", *rows]) + "\n")
+    options = [
+        "--predictor=constant:10ms",
+        "--model=Qwen/Qwen3-30B-A3B",
+        "--gpu=h100-sxm:2",
+        f"--workload={workload}",
+        "--arrival=trace",
+        "--num-requests=12",
+        "--",
+        "--data-parallel-size=2",
+        "--enable-expert-parallel",
+    ]
+    streamed, fast = (
+        bench(tmp_path / name, *flags, *options)
+        for name, flags in (("streamed", []), ("fast", ["--fast"]))
+    )
+    assert len(fast.requests) == 12
+    assert fast.requests == streamed.requests
+    logs = [path.read_text().splitlines() for path in fast.folder.steps.iterdir()]
+    without = [sum(not json.loads(line)["request_ids"] for line in log) for log in logs]
+    assert len(logs) == 2
+    assert sum(without) > 5
 
 
 def test_the_summary_says_what_each_process_costs(runs: tuple[Run, Run]) -> None:
