@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,18 @@ def test_tokens_are_chosen_as_they_were() -> None:
     assert twin(read_run(RTX_4090)).config.temperature == 0.0
     assert twin(small()).config.temperature is None
     assert twin(small(), temperature=0.7).config.temperature == 0.7
+
+
+def test_replicas_have_one_frontend_where_the_recorder_was_it(tmp_path: Path) -> None:
+    shutil.copytree(RTX_4090, tmp_path / "run")
+    meta = tmp_path / "run" / "meta.json"
+    document = json.loads(meta.read_text())
+    document["engine_kwargs"] |= {"data_parallel_size": 2, "enable_expert_parallel": True}
+    meta.write_text(json.dumps(document))
+    two, alone = twin(read_run(tmp_path / "run")).config, twin(read_run(RTX_4090)).config
+    assert (two.flag("--data-parallel-size"), two.flag("--api-server-count")) == ("2", "1")
+    assert two.gpu == "rtx-4090:2"
+    assert alone.flag("--api-server-count") is None
 
 
 def test_requests_are_sent_when_they_were_sent(tmp_path: Path) -> None:

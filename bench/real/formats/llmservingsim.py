@@ -32,6 +32,10 @@ WHAT = "a folder with LLMServingSim's meta.json, requests.jsonl and timeseries.c
 _TEMPERATURE = 0.0
 """Of all that its recorder sends: bench/core/runner.py of LLMServingSim."""
 
+_ONE_FRONTEND = {"api_server_count": 1}
+"""As its recorder is. `vllm serve` would start one for each replica, which share out requests
+without knowing of each other's."""
+
 _SAMPLES = ("t", "prompt_throughput", "gen_throughput", "running", "waiting", "kv_cache_pct")
 
 
@@ -158,7 +162,7 @@ def _deployment(meta: _Meta) -> Deployment:
         prefix_caching=kv.enable_prefix_caching if kv else None,
         cuda_graph_sizes=None if sizes is None else tuple(sizes),
         memory_utilization=kv.gpu_memory_utilization if kv else None,
-        arguments=said.model_dump(),
+        arguments=said.model_dump() | (_ONE_FRONTEND if said.data_parallel_size > 1 else {}),
     )
 
 
