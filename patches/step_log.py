@@ -25,7 +25,9 @@ class StepLog:
     ``provenance``, ``padded_tokens``, and of each request its id in ``request_ids`` and
     [new tokens, cached tokens, is prefill] in ``requests``. ``loras`` is the number of adapters in
     the batch, if any; ``sampling`` how tokens are chosen, if not greedily; ``eager`` is true where
-    kernels are launched one by one. Where it was extrapolated, ``outside`` says what of.
+    kernels are launched one by one; ``shared_tokens`` are those of all replicas that share the
+    experts, where they are not as many in each. Where a step was extrapolated, ``outside`` says
+    what of.
     ``lookups`` are the predictor's hits and misses so far, if it looks anything up.
     """
 
@@ -78,6 +80,8 @@ class StepLog:
             step["sampling"] = batch.sampling.label
         if batch.is_eager:
             step["eager"] = True
+        if batch.shared_tokens is not None:
+            step["shared_tokens"] = batch.shared_tokens
         if prediction.outside is not None:
             step["outside"] = prediction.outside
         if self._lookups is not None and any(lookups := self._lookups()):

@@ -58,6 +58,17 @@ class Sampling(IntEnum):
         return cls.FILTERED if top_k > 0 or top_p < 1 or min_p > 0 else cls.RANDOM
 
 
+class Launch(IntEnum):
+    """How the GPU is told of a step's kernels, the slowest last."""
+
+    GRAPH = 0
+    """All in CUDA graphs, or but for attention."""
+    COMPILED = 1
+    """By compiled code."""
+    EAGER = 2
+    """One by one from Python."""
+
+
 class Batch(NamedTuple):
     """All requests of a step, in the engine's order."""
 
@@ -67,9 +78,15 @@ class Batch(NamedTuple):
     loras: int = 0
     """LoRA adapters that its requests use, each counted once."""
     sampling: Sampling = Sampling.GREEDY
-    is_eager: bool = False
-    """Its kernels are launched one by one from Python: neither compiled nor in CUDA graphs."""
+    launch: Launch = Launch.GRAPH
+    shared_tokens: int | None = None
+    """Of all replicas that share the experts, as each has padded its own; None: as many on each as
+    here."""
 
     @property
     def new_tokens(self) -> int:
         return sum(request.new_tokens for request in self.requests)
+
+    @property
+    def is_eager(self) -> bool:
+        return self.launch is Launch.EAGER

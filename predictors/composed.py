@@ -3,7 +3,8 @@
 Of a forward pass of vLLM or SGLang, four parts depend on different things, and each is priced for
 what it depends on:
 
-- what works on tokens one by one (matrices, norms, experts, collectives): the padded tokens;
+- what works on tokens one by one (matrices, norms, experts, collectives): the padded tokens, and
+  for experts those of all replicas that share them;
 - the last layer and the choice of tokens: one row a request;
 - attention of prefills: new and cached tokens of each request;
 - attention of decodes: the context of each request.
@@ -44,7 +45,10 @@ class StepCosts(Protocol):
     provenance: Provenance
     """Of a step that ``outside`` has no objection to."""
 
-    def tokens(self, tokens: int, *, has_prefill: bool) -> list[OperatorTime]: ...
+    def tokens(
+        self, tokens: int, *, has_prefill: bool, shared_tokens: int | None = None
+    ) -> list[OperatorTime]:
+        """``shared_tokens``: of all replicas that share the experts; None: ``tokens`` in each."""
 
     def logits(self, requests: int) -> list[OperatorTime]: ...
 
@@ -101,7 +105,12 @@ class Composed:
         prefills, contexts = _split(batch)
         costs = self._costs
         duration_ns = self._fixed_ns(
-            batch.padded_tokens, len(batch.requests), batch.sampling, batch.loras, bool(prefills)
+            batch.padded_tokens,
+            len(batch.requests),
+            batch.sampling,
+            batch.loras,
+            bool(prefills),
+            batch.shared_tokens,
         )
         if prefills:
             duration_ns += _total_ns(costs.prefill_attention(prefills))
@@ -121,7 +130,9 @@ class Composed:
     def explain(self, batch: Batch) -> list[OperatorTime]:
         prefills, contexts = _split(batch)
         costs = self._costs
-        rows = costs.tokens(batch.padded_tokens, has_prefill=bool(prefills))
+        rows = costs.tokens(
+            batch.padded_tokens, has_prefill=bool(prefills), shared_tokens=batch.shared_tokens
+        )
         rows += self._adapters(batch.padded_tokens, batch.loras)
         if prefills:
             rows += costs.prefill_attention(prefills)
@@ -143,9 +154,15 @@ class Composed:
         return Lookups(info.hits, info.misses)
 
     def _compute_fixed_ns(
-        self, tokens: int, requests: int, sampling: Sampling, loras: int, has_prefill: bool
+        self,
+        tokens: int,
+        requests: int,
+        sampling: Sampling,
+        loras: int,
+        has_prefill: bool,
+        shared_tokens: int | None,
     ) -> float:
-        of_tokens = self._costs.tokens(tokens, has_prefill=has_prefill)
+        of_tokens = self._costs.tokens(tokens, has_prefill=has_prefill, shared_tokens=shared_tokens)
         of_tokens = of_tokens + self._adapters(tokens, loras)
         return _total_ns(of_tokens) + _total_ns(self._of_requests(requests, sampling))
 

@@ -113,6 +113,10 @@ class Deployment:
         """Over how many of them whole experts are spread; each piece of an expert over the rest."""
         return self.expert_ways if self.expert_parallel else 1
 
+    def shared_tokens(self, tokens: int, known: int | None) -> int:
+        """Of all replicas, each of which has ``tokens`` unless their sum is ``known``."""
+        return tokens * self.data_parallel if known is None else known
+
     def to_json(self) -> str:
         """The same text for the same deployment."""
         fields = {name: value for name, value in asdict(self).items() if value is not None}

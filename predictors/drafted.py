@@ -53,7 +53,7 @@ def _one_token_each(batch: Batch) -> Batch:
     requests = tuple(
         RequestStep(1, new + cached, is_prefill=False) for new, cached, _ in batch.requests
     )
-    return Batch(requests, padded_tokens(len(requests)), is_eager=batch.is_eager)
+    return Batch(requests, padded_tokens(len(requests)), launch=batch.launch)
 
 
 def _of_drafter(row: OperatorTime, passes: int) -> OperatorTime:

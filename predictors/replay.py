@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from warpserve.json_lines import complete_lines
-from warpserve.predictors.batch import Batch, RequestStep, Sampling
+from warpserve.predictors.batch import Batch, Launch, RequestStep, Sampling
 from warpserve.predictors.predictor import (
     Lookups,
     OperatorTime,
@@ -25,7 +25,7 @@ from warpserve.predictors.predictor import (
     Provenance,
 )
 
-_Key = tuple[int, tuple[RequestStep, ...], int]
+_Key = tuple[int, tuple[RequestStep, ...], int, int | None]
 
 
 class Replay:
@@ -132,7 +132,7 @@ def _medians(recorded: Sequence[tuple[Batch, Prediction]]) -> dict[_Key, Predict
 
 def _key(batch: Batch) -> _Key:
     """Neither the order of requests matters, nor how their tokens are chosen."""
-    return batch.padded_tokens, tuple(sorted(batch.requests)), batch.loras
+    return batch.padded_tokens, tuple(sorted(batch.requests)), batch.loras, batch.shared_tokens
 
 
 def _has_prefill(batch: Batch) -> bool:
@@ -180,12 +180,14 @@ def _step(fields: dict[str, Any]) -> RecordedStep:
     duration_ns = _count(fields["duration_ns"])
     if duration_ns == 0:
         raise ValueError("duration_ns is 0")
+    shared_tokens = fields.get("shared_tokens")
     batch = Batch(
         requests,
         _count(fields["padded_tokens"]),
         _count(fields.get("loras", 0)),
         Sampling.labelled(fields.get("sampling", Sampling.GREEDY.label)),
-        is_eager=bool(fields.get("eager", False)),
+        Launch.EAGER if fields.get("eager", False) else Launch.GRAPH,
+        None if shared_tokens is None else _count(shared_tokens),
     )
     provenance = Provenance(fields["provenance"])
     prediction = Prediction(duration_ns, provenance, fields.get("outside"))

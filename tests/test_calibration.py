@@ -27,7 +27,7 @@ from warpserve.bench.real.schema import Request, Run, Source, Workload
 from warpserve.bench.run_folder import RunError
 from warpserve.cli import app
 from warpserve.patches.step_log import StepLog
-from warpserve.predictors.batch import Batch, RequestStep, Sampling
+from warpserve.predictors.batch import Batch, Launch, RequestStep, Sampling
 from warpserve.predictors.calibration import Calibration, calibration
 from warpserve.predictors.captured import padded_tokens
 from warpserve.predictors.deployment import Deployment
@@ -284,8 +284,8 @@ def test_launches_are_found_from_the_eager_steps_that_wait_for_them(recording: P
     log, now_ns = StepLog.in_folder(recording / "steps", "1"), 10**12
     for step in range(40):
         new_tokens = 20 if step % 2 else 8_000
-        batch = Batch((RequestStep(new_tokens, 0, True),), new_tokens, is_eager=True)
-        gpu_ns = round(SCALE * PLAIN.predict(batch._replace(is_eager=False)).duration_ns)
+        batch = Batch((RequestStep(new_tokens, 0, True),), new_tokens, launch=Launch.EAGER)
+        gpu_ns = round(SCALE * PLAIN.predict(batch._replace(launch=Launch.GRAPH)).duration_ns)
         duration_ns = max(gpu_ns, 320 * LAUNCH_HOST_NS)
         prediction = Prediction(duration_ns, Provenance.MEASURED)
         log.write(batch, [str(step)], prediction, now_ns, now_ns + duration_ns)

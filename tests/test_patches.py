@@ -22,9 +22,10 @@ from warpserve.patches.step_log import StepLog
 from warpserve.patches.tokens import GIVEN_OUTPUT, TokenSource, fraction_of, seed_of
 from warpserve.patches.vllm.experts import lay_out_one_for_marlin, lay_out_one_for_trt_llm
 from warpserve.patches.vllm.frontend import delay_requests
+from warpserve.patches.vllm.padding import beside
 from warpserve.patches.vllm.requests import Requests
 from warpserve.patches.vllm.support import require_supported
-from warpserve.predictors.batch import Batch, RequestStep, Sampling
+from warpserve.predictors.batch import Batch, Launch, RequestStep, Sampling
 from warpserve.predictors.constant import Constant
 from warpserve.predictors.predictor import Lookups, Prediction, PredictorError, Provenance
 from warpserve.predictors.spec import duration_ns_of, read_spec
@@ -226,22 +227,39 @@ def test_batches_are_padded_by_their_adapters_where_the_engine_does(
 
 
 @pytest.mark.parametrize(
-    ("graphs", "compilation", "is_eager"),
+    ("graphs", "compilation", "launch"),
     [
-        ("NONE", "NONE", True),
-        ("NONE", "VLLM_COMPILE", False),
-        ("PIECEWISE", "VLLM_COMPILE", False),
-        ("FULL", "NONE", False),
+        ("NONE", "NONE", Launch.EAGER),
+        ("NONE", "VLLM_COMPILE", Launch.COMPILED),
+        ("PIECEWISE", "VLLM_COMPILE", Launch.GRAPH),
+        ("FULL", "NONE", Launch.GRAPH),
     ],
 )
-def test_a_step_is_eager_without_a_graph_and_without_compiled_code(
-    graphs: str, compilation: str, is_eager: bool
-) -> None:
+def test_how_a_step_is_launched(graphs: str, compilation: str, launch: Launch) -> None:
     requests = Requests(VOCABULARY, NO_DRAFTS)
     step = scheduled({"a": 2}, new=[new_request("a", [1, 2])])
     requests.update(step)
     runner = Runner(GraphManager(graphs), compilation)
-    assert requests.batch(step, runner).is_eager is is_eager
+    batch = requests.batch(step, runner)
+    assert batch.launch is launch
+    assert batch.is_eager is (launch is Launch.EAGER)
+
+
+@pytest.mark.parametrize(
+    ("slowest", "expected"),
+    [
+        (Launch.GRAPH, (700, Launch.GRAPH, None)),
+        (Launch.COMPILED, (8, Launch.COMPILED, 709)),
+        (Launch.EAGER, (8, Launch.EAGER, 709)),
+    ],
+)
+def test_ranks_are_padded_to_the_largest_if_all_are_graphs(
+    slowest: Launch, expected: tuple[int, Launch, int | None]
+) -> None:
+    batch = Batch((RequestStep(1, 9, False),) * 8, 8)
+    found = beside(batch, slowest, [700, 8, 1])
+    assert (found.padded_tokens, found.launch, found.shared_tokens) == expected
+    assert found.requests == batch.requests
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from warpserve.predictors.adjusted import Adjusted
 from warpserve.predictors.analytic import collectives
 from warpserve.predictors.analytic.attention import visible_pairs
 from warpserve.predictors.analytic.collectives import all_reduce_ns
-from warpserve.predictors.batch import Batch, RequestStep, Sampling
+from warpserve.predictors.batch import Batch, Launch, RequestStep, Sampling
 from warpserve.predictors.captured import SIZES, padded_tokens
 from warpserve.predictors.composed import Composed
 from warpserve.predictors.constant import Constant
@@ -425,7 +425,13 @@ class FakeCosts:
         self._part_ns = part_ns
         self._objection = objection
 
-    def tokens(self, tokens: int, *, has_prefill: bool) -> list[OperatorTime]:  # noqa: ARG002
+    def tokens(
+        self,
+        tokens: int,  # noqa: ARG002
+        *,
+        has_prefill: bool,  # noqa: ARG002
+        shared_tokens: int | None = None,  # noqa: ARG002
+    ) -> list[OperatorTime]:
         return [OperatorTime("tokens", self._part_ns, "")]
 
     def logits(self, requests: int) -> list[OperatorTime]:  # noqa: ARG002
@@ -485,7 +491,7 @@ def test_scale_and_host_come_on_top() -> None:
 
 
 def eagerly(batch: Batch) -> Batch:
-    return batch._replace(is_eager=True)
+    return batch._replace(launch=Launch.EAGER)
 
 
 @pytest.mark.parametrize(
@@ -888,6 +894,33 @@ def test_without_peers_all_goes_through_the_host() -> None:
         if row.name == "all-reduce"
     }
     assert rows == {"ring", "ring through the host"}
+
+
+@pytest.mark.parametrize("kind", ["analytic", "aiconfigurator"])
+def test_experts_see_the_tokens_of_all_replicas(kind: str) -> None:
+    """A prompt beside seven ranks that decode; all else is each rank's own."""
+    shared = deployment(
+        "qwen3-30b-a3b", data_parallel=8, expert_parallel=True, hardware=hardware_of("h100-sxm:8")
+    )
+    predictor = predictor_of(kind, shared)
+    batch = prefill(4_096)
+    alike, beside = (
+        {row.name: row.duration_ns for row in predictor.explain(each)}
+        for each in (batch, batch._replace(shared_tokens=4_096 + 7 * 32))
+    )
+    assert alike == {
+        row.name: row.duration_ns
+        for row in predictor.explain(batch._replace(shared_tokens=8 * 4_096))
+    }
+    of_all = {"experts", "gather and scatter", "moe", "moe_pre_dispatch", "moe_post_dispatch"}
+    of_all &= alike.keys()
+    assert len(of_all) >= 2
+    for name, duration_ns in beside.items():
+        if name in of_all:
+            assert duration_ns < 0.35 * alike[name]
+        else:
+            assert duration_ns == alike[name]
+    assert ns(predictor, batch._replace(shared_tokens=4_320)) < 0.7 * ns(predictor, batch)
 
 
 def test_tokens_are_sent_to_the_ranks_of_their_experts() -> None:

@@ -193,6 +193,10 @@ def test_replicas_share_experts(tmp_path: Path) -> None:
     found = operators_ms(batch, tmp_path, **whole, data_parallel=2, expert_parallel=True)
     is_hit = 1 - (1 - 8 / 128) ** 64
     assert found["moe"] == pytest.approx(48 * (32 + 64 * is_hit) / 1e3)
+    few = operators_ms(
+        batch._replace(shared_tokens=34), tmp_path, **whole, data_parallel=2, expert_parallel=True
+    )
+    assert few["moe"] == pytest.approx(48 * (17 + 64 * (1 - (1 - 8 / 128) ** 34)) / 1e3)
     gathered_ms = gather_ns(hardware, 2, 64 * 2_048 * 2) / 1e6
     assert found["gather and scatter"] == pytest.approx(2 * 48 * gathered_ms)
     assert "all-reduce" not in found

@@ -14,7 +14,7 @@ import pytest
 
 from warpserve.patches.recording import RECORDING
 from warpserve.patches.vllm.progress import Progress
-from warpserve.predictors.batch import Batch, RequestStep, Sampling
+from warpserve.predictors.batch import Batch, Launch, RequestStep, Sampling
 
 ENGINE = f"""
 import os, sys
@@ -137,7 +137,7 @@ def test_batches_are_told_by_the_scheduler_alone() -> None:
 
     prompts = (new_request("a", 100), new_request("b", 40, computed=16, lora=7))
     assert step(scheduled({"a": 60, "b": 24}, prompts)) == Batch(
-        (RequestStep(60, 0, True), RequestStep(24, 16, True)), 91, loras=1, is_eager=True
+        (RequestStep(60, 0, True), RequestStep(24, 16, True)), 91, loras=1, launch=Launch.EAGER
     )
     assert step(scheduled({"a": 40, "b": 1}, cached={"a": (60, 0), "b": (40, 1)})) == Batch(
         (RequestStep(40, 60, True), RequestStep(1, 40, False)), 51, loras=1

@@ -21,7 +21,7 @@ from warpserve.bench.servers import server_command
 from warpserve.patches.ghosts import SESSION_GHOSTS, are_ghosts
 from warpserve.patches.instants import SettledQueue
 from warpserve.patches.sglang import arrivals
-from warpserve.patches.sglang.batches import loras_of, sampling_of, steps_of
+from warpserve.patches.sglang.batches import described, loras_of, sampling_of, steps_of
 from warpserve.patches.sglang.bookkeeping import order_accesses
 from warpserve.patches.sglang.ghosts import launch_one
 from warpserve.patches.sglang.idle import IdleSleeper
@@ -32,7 +32,7 @@ from warpserve.patches.sglang.support import require_supported
 from warpserve.patches.sglang.verified import Verified
 from warpserve.patches.speculation import Acceptance
 from warpserve.patches.tokens import GIVEN_OUTPUT
-from warpserve.predictors.batch import Sampling
+from warpserve.predictors.batch import Launch, RequestStep, Sampling
 
 VOCABULARY = 1_000
 
@@ -113,6 +113,21 @@ def test_tokens_are_chosen_as_sglang_s_sampler_would(
 
 def test_what_pools_samples_nothing() -> None:
     assert sampling_of(batch("extend", [], [], sampling_info=None)) is Sampling.GREEDY
+
+
+@pytest.mark.parametrize(
+    ("tokens", "is_graph", "shared"),
+    [([50, 0, 3], False, 53), ([1, 2], True, None), (None, False, None)],
+)
+def test_experts_see_the_tokens_of_all_ranks(
+    tokens: list[int] | None, is_graph: bool, shared: int | None
+) -> None:
+    """Where a CUDA graph pads all alike, or there is one rank, it goes without saying."""
+    steps = (RequestStep(50, 0, is_prefill=True),)
+    made = batch("extend", [request([1])], [50], global_num_tokens=tokens, sampling_info=None)
+    found = described(made, steps, Padded(50, is_graph))
+    assert (found.shared_tokens, found.padded_tokens) == (shared, 50)
+    assert found.launch is (Launch.GRAPH if is_graph else Launch.EAGER)
 
 
 def test_adapters_count_once() -> None:

@@ -14,7 +14,7 @@ from warpserve.bench.predict import options
 from warpserve.bench.predict.asked import asked_deployment
 from warpserve.console import console, fail
 from warpserve.errors import WarpserveError
-from warpserve.predictors.batch import Batch, Sampling
+from warpserve.predictors.batch import Batch, Launch, Sampling
 from warpserve.predictors.captured import padded_tokens
 from warpserve.predictors.groups import decodes, groups, prefills
 from warpserve.predictors.predictor import OperatorTime, Prediction, Predictor, PredictorError
@@ -117,7 +117,7 @@ def predict(
             padded_tokens(tokens) if padded is None else padded,
             loras=loras,
             sampling=_sampling_named(sampling),
-            is_eager=eager,
+            launch=Launch.EAGER if eager else Launch.GRAPH,
         )
         prediction, rows = chosen.predict(step), chosen.explain(step)
     except (PredictorError, WarpserveError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from warpserve.patches.sglang.padding import Padded
-from warpserve.predictors.batch import Batch, RequestStep, Sampling
+from warpserve.predictors.batch import Batch, Launch, RequestStep, Sampling
 
 
 def described(batch: Any, requests: tuple[RequestStep, ...], padded: Padded) -> Batch:
@@ -15,8 +15,17 @@ def described(batch: Any, requests: tuple[RequestStep, ...], padded: Padded) -> 
         padded.tokens,
         loras_of(batch),
         sampling_of(batch),
-        is_eager=not padded.is_graph,
+        Launch.GRAPH if padded.is_graph else Launch.EAGER,
+        None if padded.is_graph else shared_tokens_of(batch),
     )
+
+
+def shared_tokens_of(batch: Any) -> int | None:
+    """Of all ranks with attention of their own, which pad nothing without CUDA graphs
+    (DpPaddingMode in srt/layers/dp_attention.py). None where there are no such ranks.
+    """
+    tokens = batch.global_num_tokens
+    return None if tokens is None else sum(tokens)
 
 
 def steps_of(batch: Any) -> tuple[RequestStep, ...]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from inspect import signature
 from typing import Any, NamedTuple
 
+from warpserve.predictors.batch import Batch, Launch
+
 
 class Padded(NamedTuple):
     tokens: int
-    is_eager: bool
-    """Neither in a CUDA graph nor compiled."""
+    launch: Launch
 
 
 def padded(runner: Any, new_tokens: Mapping[str, int], loras: int) -> Padded:
@@ -28,7 +29,7 @@ def padded(runner: Any, new_tokens: Mapping[str, int], loras: int) -> Padded:
         uniform_tokens = longest if is_uniform else None
         options = {"num_active_loras": loras} if _knows_loras(type(manager).dispatch) else {}
         graph = manager.dispatch(requests, tokens, uniform_tokens, **options)
-        return Padded(int(graph.num_tokens), _is_eager(runner, graph.cg_mode))
+        return Padded(int(graph.num_tokens), _launch(runner, graph.cg_mode))
     is_uniform_decode = is_uniform and longest == runner.uniform_decode_query_len
     mode, descriptor = runner.cudagraph_dispatcher.dispatch(
         num_tokens=tokens,
@@ -36,12 +37,27 @@ def padded(runner: Any, new_tokens: Mapping[str, int], loras: int) -> Padded:
         has_lora=loras > 0,
         num_active_loras=loras,
     )
-    return Padded(int(descriptor.num_tokens), _is_eager(runner, mode))
+    return Padded(int(descriptor.num_tokens), _launch(runner, mode))
 
 
-def _is_eager(runner: Any, graph_mode: Any) -> bool:
+def beside(batch: Batch, slowest: Launch, tokens: Sequence[int]) -> Batch:
+    """``batch``: of a rank that shares the experts with others; ``slowest``: of all their launches;
+    ``tokens``: of each, as it would pad its batch by itself.
+
+    They agree before a step (coordinate_batch_across_dp; in the second model runner
+    sync_cudagraph_and_dp_padding). If all are CUDA graphs, all are padded to the largest; if one is
+    none, none is, and none is padded to another.
+    """
+    if slowest is Launch.GRAPH:
+        return batch._replace(padded_tokens=max(tokens))
+    return batch._replace(launch=slowest, shared_tokens=sum(tokens))
+
+
+def _launch(runner: Any, graph_mode: Any) -> Launch:
     """``graph_mode``: a CUDAGraphMode; the other one is a CompilationMode."""
-    return bool(graph_mode.name == "NONE" and runner.compilation_config.mode.name == "NONE")
+    if graph_mode.name != "NONE":
+        return Launch.GRAPH
+    return Launch.EAGER if runner.compilation_config.mode.name == "NONE" else Launch.COMPILED
 
 
 @cache

@@ -50,6 +50,6 @@ class Progress:
             computed, known = tokens[request_id]
             requests.append(RequestStep(new, computed, computed + 1 < known))
         lora_ids = {self._lora_ids[name] for name in self._lora_ids.keys() & new_tokens.keys()}
-        padded_tokens, is_eager = padded(runner, new_tokens, len(lora_ids))
+        padded_tokens, launch = padded(runner, new_tokens, len(lora_ids))
         sampling = max(map(self._samplings.__getitem__, new_tokens), default=Sampling.GREEDY)
-        return Batch(tuple(requests), padded_tokens, len(lora_ids), sampling, is_eager)
+        return Batch(tuple(requests), padded_tokens, len(lora_ids), sampling, launch)

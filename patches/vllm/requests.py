@@ -86,8 +86,8 @@ class Requests:
             lora_ids.add(request.lora_id)
             samplings.add(request.sampling)
         loras = len(lora_ids) - 1
-        tokens, is_eager = padded(runner, scheduled.num_scheduled_tokens, loras)
-        return Batch(tuple(steps), tokens, loras, max(samplings), is_eager)
+        tokens, launch = padded(runner, scheduled.num_scheduled_tokens, loras)
+        return Batch(tuple(steps), tokens, loras, max(samplings), launch)
 
     def advance(self, scheduled: Any, grammar: Any) -> list[list[int]]:
         """The step has been computed: the new tokens of each request, in the batch's order.

@@ -20,7 +20,10 @@ def with_collectives_by_host(
     if not deployment.hardware.go_through_host(deployment.expert_ways):
         return operators
     shape = model_shape(deployment.config)
-    by_tokens = [exchanges(deployment, shape, each, has_prefill=is_prefill) for each in tokens]
+    by_tokens = [
+        exchanges(deployment, shape, each, each * deployment.data_parallel, has_prefill=is_prefill)
+        for each in tokens
+    ]
     own = [
         Operator(rows[0].name, rows[0].source, [round(row.duration_ns) for row in rows], False)
         for rows in zip(*by_tokens, strict=True)

@@ -28,7 +28,7 @@ def aiconfigurator(deployment: Deployment) -> Composed:
     table = StepTable.from_json(_table_text(replace(deployment, drafter=None, lora_rank=None)))
     for note in table.notes:
         logging.getLogger(__name__).warning("warpserve: aiconfigurator: %s", note)
-    return Composed.of(TableCosts(table), deployment)
+    return Composed.of(TableCosts(table, deployment.data_parallel), deployment)
 
 
 def _table_text(deployment: Deployment) -> str:

@@ -13,6 +13,8 @@ from warpserve.predictors.mixed import Prefill
 from warpserve.predictors.predictor import OperatorTime, PredictorError, Provenance
 
 _CACHED_PREFILLS = 8192
+_OF_ALL_REPLICAS = ("moe", "moe_pre_dispatch", "moe_post_dispatch", "gather and scatter")
+"""Operators on the tokens of all replicas, which the package takes to be as many in each."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,10 @@ class TableCosts:
 
     provenance = Provenance.INTERPOLATED
 
-    def __init__(self, table: StepTable) -> None:
+    def __init__(self, table: StepTable, replicas: int = 1) -> None:
+        """``replicas``: that share the experts."""
         self._table = table
+        self._replicas = replicas
         self._curves = {
             has_prefill: [
                 (each.name, Curve(table.tokens, each.duration_ns), _source(each, table))
@@ -107,9 +111,12 @@ class TableCosts:
         self._decode_curve = lru_cache(len(table.requests) * 64)(self._make_decode_curve)
         self._prefill_share_ns = lru_cache(_CACHED_PREFILLS)(self._compute_prefill_share_ns)
 
-    def tokens(self, tokens: int, *, has_prefill: bool) -> list[OperatorTime]:
+    def tokens(
+        self, tokens: int, *, has_prefill: bool, shared_tokens: int | None = None
+    ) -> list[OperatorTime]:
+        in_each = tokens if shared_tokens is None else shared_tokens / self._replicas
         return [
-            OperatorTime(name, curve.at(tokens), source)
+            OperatorTime(name, curve.at(in_each if name in _OF_ALL_REPLICAS else tokens), source)
             for name, curve, source in self._curves[has_prefill]
         ]
 

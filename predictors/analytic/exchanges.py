@@ -14,9 +14,11 @@ _ACTIVATION_BYTES = 2
 
 
 def exchanges(
-    deployment: Deployment, shape: ModelShape, tokens: int, *, has_prefill: bool
+    deployment: Deployment, shape: ModelShape, tokens: int, all_tokens: int, *, has_prefill: bool
 ) -> list[OperatorTime]:
-    """After attention and MLP. Replicas gather tokens for their experts and scatter results.
+    """After attention and MLP. ``all_tokens``: of all replicas.
+
+    Replicas gather tokens for their experts and scatter results.
 
     Where tokens are sent to their experts alone, each rank of an attention sends a part of its
     tokens, so that its all-reduce falls into two halves, before and behind the experts.
@@ -36,7 +38,7 @@ def exchanges(
         sent_ns = _dispatch_ns(deployment, shape, experts, tokens, has_prefill=has_prefill)
         rows.append(OperatorTime("dispatch and combine", apart * sent_ns, _ALL_TO_ALL))
     else:
-        all_bytes = message_bytes * deployment.data_parallel
+        all_bytes = all_tokens * shape.hidden * _ACTIVATION_BYTES
         gather_each_ns = gather_ns(hardware, deployment.expert_ways, all_bytes)
         rows.append(OperatorTime("gather and scatter", 2 * apart * gather_each_ns, ring))
     return [row for row in rows if row.duration_ns]

@@ -48,8 +48,11 @@ class AnalyticCosts:
         if shape.experts is not None:
             _check_experts(shape.experts, deployment)
 
-    def tokens(self, tokens: int, *, has_prefill: bool) -> list[OperatorTime]:
-        shape, roofline = self._shape, self._roofline
+    def tokens(
+        self, tokens: int, *, has_prefill: bool, shared_tokens: int | None = None
+    ) -> list[OperatorTime]:
+        shape, roofline, deployment = self._shape, self._roofline, self._deployment
+        all_tokens = deployment.shared_tokens(tokens, shared_tokens)
         rows = [
             ("norms", self._layers * 2 * roofline.elementwise_ns(4 * tokens * shape.hidden)),
             (
@@ -57,14 +60,16 @@ class AnalyticCosts:
                 self._layers * self._attention.projections_ns(roofline, tokens),
             ),
         ]
-        if self._deployment.is_first_stage:
+        if deployment.is_first_stage:
             rows.insert(0, ("embedding", roofline.elementwise_ns(2 * tokens * shape.hidden)))
         if shape.dense_layers:
             rows.append(("MLP", self._dense_layers * self._mlp_ns(tokens, shape.intermediate)))
         if shape.experts is not None:
-            rows += self._experts(tokens, shape.experts)
+            rows += self._experts(tokens, all_tokens, shape.experts)
         of_kernels = [OperatorTime(name, duration, _ROOFLINE) for name, duration in rows]
-        return of_kernels + exchanges(self._deployment, shape, tokens, has_prefill=has_prefill)
+        return of_kernels + exchanges(
+            deployment, shape, tokens, all_tokens, has_prefill=has_prefill
+        )
 
     def logits(self, requests: int) -> list[OperatorTime]:
         if not self._deployment.is_last_stage:
@@ -119,23 +124,22 @@ class AnalyticCosts:
             + roofline.matrix_ns(tokens, width, hidden, stored, number)
         )
 
-    def _experts(self, tokens: int, experts: Experts) -> list[tuple[str, float]]:
+    def _experts(self, tokens: int, all_tokens: int, experts: Experts) -> list[tuple[str, float]]:
         layers = experts.layers * self._stage_share
         hidden = self._shape.hidden
         router_ns = self._roofline.matrix_ns(tokens, hidden, experts.count, 2)
         rows = [
             ("router", layers * router_ns),
-            ("experts", layers * self._routed_ns(tokens, experts)),
+            ("experts", layers * self._routed_ns(all_tokens, experts)),
         ]
         if experts.shared_intermediate:
             shared_ns = self._mlp_ns(tokens, experts.shared_intermediate)
             rows.append(("shared experts", layers * shared_ns))
         return rows
 
-    def _routed_ns(self, tokens: int, experts: Experts) -> float:
+    def _routed_ns(self, all_tokens: int, experts: Experts) -> float:
         """Tokens of all replicas meet here."""
         ways = self._deployment.expert_ways
-        all_tokens = tokens * self._deployment.data_parallel
         is_hit = experts.share_hit(all_tokens)
         weights = 3 * self._shape.hidden * experts.intermediate
         stored = self._weights.experts.bytes_per_weight

@@ -61,15 +61,20 @@ class ProfileCosts:
         most_tokens = min(curve.last for _, curve in self._curves.values())
         self._most = (most_tokens, *attention.most)
 
-    def tokens(self, tokens: int, *, has_prefill: bool) -> list[OperatorTime]:
+    def tokens(
+        self, tokens: int, *, has_prefill: bool, shared_tokens: int | None = None
+    ) -> list[OperatorTime]:
+        all_tokens = self._deployment.shared_tokens(tokens, shared_tokens)
         rows = [
             OperatorTime(name, count * curve.at(tokens), self._source)
             for name, (count, curve) in self._curves.items()
         ]
         if self._experts is not None and self._shape.experts is not None:
-            rows.append(self._routed(tokens, self._shape.experts, self._experts))
+            rows.append(self._routed(all_tokens, self._shape.experts, self._experts))
         rows.append(OperatorTime("between kernels", self._kernels * _GAP_NS, "so many launches"))
-        return rows + exchanges(self._deployment, self._shape, tokens, has_prefill=has_prefill)
+        return rows + exchanges(
+            self._deployment, self._shape, tokens, all_tokens, has_prefill=has_prefill
+        )
 
     def logits(self, requests: int) -> list[OperatorTime]:
         if not self._deployment.is_last_stage:
@@ -114,11 +119,9 @@ class ProfileCosts:
             raise PredictorError(f"{self._source} has no moe.csv{hint}")
         return Grid(profile.experts)
 
-    def _routed(self, tokens: int, experts: Experts, grid: Grid) -> OperatorTime:
+    def _routed(self, all_tokens: int, experts: Experts, grid: Grid) -> OperatorTime:
         """Tokens of all replicas meet here."""
-        deployment = self._deployment
-        ways = deployment.whole_expert_ways
-        all_tokens = tokens * deployment.data_parallel
+        ways = self._deployment.whole_expert_ways
         hit = experts.count / ways * experts.share_hit(all_tokens)
         one_ns = grid.at((all_tokens / ways, hit))
         return OperatorTime("moe", experts.layers * self._stage_share * one_ns, self._source)

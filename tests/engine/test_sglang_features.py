@@ -20,7 +20,7 @@ from tests.engine.sessions import sessions
 from tests.engine.sglang_served import serve_sglang, sglang_python
 from tests.harness import Warpserve
 from warpserve.bench.models import model_named
-from warpserve.predictors.batch import Batch, RequestStep, Sampling
+from warpserve.predictors.batch import Batch, Launch, RequestStep, Sampling
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.eager import LAUNCH_NS
 from warpserve.predictors.from_catalogue import hardware_of
@@ -406,8 +406,10 @@ def test_tokens_are_sent_to_their_experts(
         ((new, cached, is_prefill),) = step["requests"]
         sampling = Sampling.labelled(step.get("sampling", "greedy"))
         request = RequestStep(new, cached, is_prefill)
-        is_eager = step.get("eager", False)
-        batch = Batch((request,), step["padded_tokens"], sampling=sampling, is_eager=is_eager)
+        launch = Launch.EAGER if step.get("eager") else Launch.GRAPH
+        shared_tokens = step.get("shared_tokens")
+        assert (shared_tokens is None) == (replicas == 1 or launch is Launch.GRAPH)
+        batch = Batch((request,), step["padded_tokens"], 0, sampling, launch, shared_tokens)
         assert step["duration_ns"] == sent.predict(batch).duration_ns
         assert step["duration_ns"] != gathered.predict(batch).duration_ns
 
