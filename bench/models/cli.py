@@ -40,7 +40,7 @@ def _document(model: ShippedModel) -> dict[str, Any]:
     """A model as JSON, with the configuration of each of its hub ids."""
     document = model.model_dump(mode="json", exclude={"publication", "config"})
     publications = [
-        published.model_dump(mode="json", exclude={"changes"})
+        published.model_dump(mode="json", exclude={"changes", "quantization"})
         | {"config": model.config_of(published), "tokenizer": model.tokenizer_of(published)}
         for published in model.publication
     ]

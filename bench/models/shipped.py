@@ -32,6 +32,8 @@ class Publication(BaseModel):
     """Where its values are published."""
     changes: dict[str, Any] = {}
     """What its ``config.json`` has otherwise than the model's."""
+    quantization: str | None = None
+    """The name of its ``quantization_config``, if that is one of several publications."""
     generation: dict[str, Any]
     """Its ``generation_config.json``."""
     tokenizer: str | None = None
@@ -67,17 +69,25 @@ class ShippedModel(BaseModel):
     def config_of(self, publication: Publication) -> dict[str, Any]:
         """The ``config.json`` of a publication."""
         config: dict[str, Any] = json.loads((DATA / "configs" / f"{self.config}.json").read_text())
-        changes: dict[str, Any] = _for_all_layers(publication.changes, config["num_hidden_layers"])
-        return config | changes
+        changes = publication.changes
+        if publication.quantization is not None:
+            named = _models_toml()["quantization"][publication.quantization]
+            changes = changes | {"quantization_config": named}
+        of_layers: dict[str, Any] = _for_all_layers(changes, config["num_hidden_layers"])
+        return config | of_layers
 
     def tokenizer_of(self, publication: Publication) -> str:
         return publication.tokenizer or self.tokenizer
 
 
 @cache
+def _models_toml() -> dict[str, Any]:
+    return tomllib.loads((DATA / "models.toml").read_text())
+
+
+@cache
 def shipped_models() -> tuple[ShippedModel, ...]:
-    table = tomllib.loads((DATA / "models.toml").read_text())
-    return tuple(ShippedModel.model_validate(entry) for entry in table["model"])
+    return tuple(ShippedModel.model_validate(entry) for entry in _models_toml()["model"])
 
 
 def shipped_model(name: str) -> ShippedModel:
