@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from warpserve.bench.config import RunConfig
-from warpserve.bench.real.names import gpu_kind
 from warpserve.bench.real.schema import Deployment, Request, Run
 from warpserve.bench.twin_flags import engine_flags
+from warpserve.bench.twin_gpu import gpu_of, guessed_peers
 from warpserve.errors import WarpserveError
 
 _DRAFTING = ("--speculative-config", "--speculative-algorithm")
@@ -45,7 +45,7 @@ def twin_of(real: Run, arrivals: Path, *, flags: Sequence[str] = (), **said: Any
     values: dict[str, Any] = {
         "engine": _engine(real.deployment, given, notes),
         "model": _known(given, "model", real.deployment.model),
-        "gpu": _known(given, "gpu", _gpu(real.deployment)),
+        "gpu": _known(given, "gpu", gpu_of(real.deployment)),
         "workload": str(arrivals),
         "num_requests": len(requests),
         "kv_tokens": real.deployment.kv_tokens,
@@ -59,6 +59,8 @@ def twin_of(real: Run, arrivals: Path, *, flags: Sequence[str] = (), **said: Any
             "the run's engine drafted tokens, and no file says how many were accepted: say "
             "--acceptance, with a rate for each position"
         )
+    if real.deployment.peers is None and (guess := guessed_peers(config.gpu)) is not None:
+        notes.append(guess)
     return Twin(config, requests, tuple(notes))
 
 
@@ -124,18 +126,6 @@ def _known(given: dict[str, Any], name: str, value: str | None) -> str:
     if value is None:
         raise TwinError(f"the run does not say its {name}: say --{name}")
     return value
-
-
-def _gpu(deployment: Deployment) -> str | None:
-    """One for each rank, where their number is not said."""
-    if deployment.gpu is None:
-        return None
-    ranks = (
-        (deployment.tensor_parallel or 1)
-        * (deployment.pipeline_parallel or 1)
-        * (deployment.data_parallel or 1)
-    )
-    return f"{gpu_kind(deployment.gpu)}:{deployment.gpus or ranks}"
 
 
 def _load(real: Run, notes: list[str]) -> dict[str, Any]:

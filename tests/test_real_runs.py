@@ -238,6 +238,17 @@ def test_statistics_of_several_engines_are_added_up(tmp_path: Path) -> None:
     assert samples[1].kv_usage == pytest.approx(0.15)
 
 
+def test_a_log_tells_of_cards_that_do_not_reach_each_other(tmp_path: Path) -> None:
+    file = unpacked(REAL / "vllm-server.log.gz", tmp_path)
+    assert read_run(file).deployment.peers is None
+    with file.open("a") as log:
+        log.write(
+            "WARNING 11-28 10:00:00 [custom_all_reduce.py:165] Custom allreduce is disabled "
+            "because your platform lacks GPU P2P capability or P2P test failed. To silence …\n"
+        )
+    assert read_run(file).deployment.peers is False
+
+
 def test_a_log_tells_what_the_client_does_not() -> None:
     run = merged(read_run(REAL / "vllm.json.gz"), [read_run(REAL / "vllm-server.log.gz")])
     assert run.deployment.kv_tokens == 464_352

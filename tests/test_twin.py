@@ -80,6 +80,29 @@ def test_replicas_have_one_frontend_where_the_recorder_was_it(tmp_path: Path) ->
     assert alone.flag("--api-server-count") is None
 
 
+@pytest.mark.parametrize(
+    ("gpu", "peers", "made", "guess"),
+    [
+        ("rtx-pro-6000", None, "rtx-pro-6000:2", "@pcie-8 if those of the real run reach"),
+        ("rtx-pro-6000", False, "rtx-pro-6000:2", None),
+        ("rtx-pro-6000", True, "rtx-pro-6000:2@pcie-8", None),
+        ("l40s", None, "l40s:2", "@pcie-8-host if those of the real run do not reach"),
+        ("l40s", False, "l40s:2@pcie-8-host", None),
+        ("h100-sxm", None, "h100-sxm:2", None),
+        ("rtx-4090", None, "rtx-4090:2", None),
+    ],
+)
+def test_cards_reach_each_other_as_far_as_it_is_known(
+    gpu: str, peers: bool | None, made: str, guess: str | None
+) -> None:
+    run = small(gpu=gpu, peers=peers, tensor_parallel=2)
+    found = twin(run)
+    assert found.config.gpu == made
+    guesses = [note for note in found.notes if "it is taken that" in note]
+    assert len(guesses) == (guess is not None)
+    assert guess is None or guess in guesses[0]
+
+
 def test_requests_are_sent_when_they_were_sent(tmp_path: Path) -> None:
     real = read_run(RTX_PRO_6000)
     arrivals = tmp_path / "arrivals.csv"

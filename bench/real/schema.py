@@ -51,6 +51,8 @@ class Deployment(Part):
     gpu: str | None = None
     """As the driver or the user names it, such as `NVIDIA GeForce RTX 4090`."""
     gpus: Size | None = None
+    peers: bool | None = None
+    """Whether GPUs that no NVLink joins reach each other's memory over PCIe."""
     tensor_parallel: Size | None = None
     pipeline_parallel: Size | None = None
     data_parallel: Size | None = None

@@ -38,6 +38,11 @@ _SGLANG_POOL = re.compile(
 _SGLANG_GRAPH_SIZES = re.compile(r"Capture cuda graph bs \[([\d, ]*)\]")
 
 
+_WITHOUT_PEERS = "lacks GPU P2P capability or P2P test failed"
+"""Both engines' words, where tensor parallelism has to do without their own all-reduce. Where they
+say nothing, peers may not have been looked for."""
+
+
 class _Log(NamedTuple):
     text: str
     path: Path
@@ -46,6 +51,10 @@ class _Log(NamedTuple):
         """Of its first match, the group that took part."""
         match = pattern.search(self.text)
         return None if match is None else next((group for group in match.groups() if group), None)
+
+    @property
+    def peers(self) -> bool | None:
+        return False if _WITHOUT_PEERS in self.text else None
 
     def number(self, pattern: re.Pattern[str]) -> int | None:
         found = self.first(pattern)
@@ -92,6 +101,7 @@ def _vllm(log: _Log, version: str | None) -> tuple[Deployment, dict[str, int]]:
         engine="vllm",
         engine_version=version,
         model=said.get("model") or said.get("model_tag"),
+        peers=log.peers,
         tensor_parallel=_of_config(config, "tensor_parallel_size", int),
         pipeline_parallel=_of_config(config, "pipeline_parallel_size", int),
         data_parallel=_of_config(config, "data_parallel_size", int),
@@ -126,6 +136,7 @@ def _sglang(log: _Log) -> tuple[Deployment, dict[str, int]]:
     deployment = Deployment(
         engine="sglang",
         model=said.get("model_path"),
+        peers=log.peers,
         tensor_parallel=said.get("tp_size"),
         pipeline_parallel=said.get("pp_size"),
         data_parallel=said.get("dp_size"),
