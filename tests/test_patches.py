@@ -22,6 +22,7 @@ from warpserve.patches.step_log import StepLog
 from warpserve.patches.tokens import GIVEN_OUTPUT, TokenSource, fraction_of, seed_of
 from warpserve.patches.vllm.experts import lay_out_one_for_marlin, lay_out_one_for_trt_llm
 from warpserve.patches.vllm.frontend import delay_requests
+from warpserve.patches.vllm.measured_graphs import manager_class_of, only_the_largest
 from warpserve.patches.vllm.padding import beside
 from warpserve.patches.vllm.requests import Requests
 from warpserve.patches.vllm.support import require_supported
@@ -260,6 +261,45 @@ def test_ranks_are_padded_to_the_largest_if_all_are_graphs(
     found = beside(batch, slowest, [700, 8, 1])
     assert (found.padded_tokens, found.launch, found.shared_tokens) == expected
     assert found.requests == batch.requests
+
+
+class Capturing:
+    """As CudaGraphManager is."""
+
+    use_breakable_cg = False
+
+    def __init__(self, **sizes: list[int]) -> None:
+        self._capture_descs = sizes
+        self.captured: list[int] = []
+
+    def capture(self, fails: bool = False) -> None:
+        self.captured += self._capture_descs.get("pieces", [])
+        self.captured += self._capture_descs.get("whole", [])
+        if fails:
+            raise MemoryError
+
+
+def test_one_size_is_captured_for_all_that_are_captured_in_pieces() -> None:
+    others: list[int] = []
+    manager, alone = Capturing(pieces=[512, 8, 1], whole=[16, 2]), Capturing(pieces=[4])
+    breakable = Capturing(pieces=[512, 8])
+    breakable.use_breakable_cg = True
+    with only_the_largest(Capturing, "pieces", others.append):
+        manager.capture()
+        alone.capture()
+        breakable.capture()
+        with pytest.raises(MemoryError):
+            Capturing(pieces=[512, 8]).capture(fails=True)
+    assert (manager.captured, others) == ([512, 16, 2], [2])
+    assert (alone.captured, breakable.captured) == ([4], [512, 8])
+    manager.capture()
+    assert manager.captured[3:] == [512, 8, 1, 16, 2]
+
+
+def test_a_runner_of_the_first_kind_captures_nothing_to_measure_it() -> None:
+    assert manager_class_of(object()) is None
+    with only_the_largest(None, "pieces", lambda _: pytest.fail("nothing is left out")):
+        pass
 
 
 @pytest.mark.parametrize(

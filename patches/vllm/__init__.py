@@ -8,6 +8,7 @@
 | ``has_compiled_submodule`` | as if it were compiled | pieces of it count as captured |
 | layouts of experts for Marlin and TRT-LLM | for one of them, not each | 256 times 58 layers |
 | ``profile_run``, ``profile_cudagraph_memory`` | take more memory | that of kernels and NCCL |
+| ``CudaGraphManager.capture`` | while it measures: pieces of one size | all need the largest's |
 | ``Worker.compile_or_warm_up_model`` | without its kernels and graphs | likewise |
 | ``_reshape_kv_cache_tensors`` | within the meta device, before 0.33 | only strides are asked |
 | ``SpinCondition`` | its readers sleep at once | who spins keeps time from moving |

@@ -20,6 +20,7 @@ from typing import Any
 
 from warpserve.patches.versions import require_attributes
 from warpserve.patches.virtual_gpu import free_memory, take_memory
+from warpserve.patches.vllm.measured_graphs import manager_class_of, only_the_largest
 
 _MIB = 1 << 20
 _GIB = 1 << 30
@@ -50,7 +51,7 @@ def take_memory_of_kernels(runner: Any, config: Any) -> None:
         return profiled
 
     def profile_graphs_with_kernels() -> int:
-        with _captures_take(graph_bytes(config), runner.get_model()):
+        with _captures_take(graph_bytes(config), runner.get_model(), manager_class_of(runner)):
             estimate_bytes = int(profile_graphs())
         if estimate_bytes > 0:
             take_memory(_PROFILED_GRAPHS_BYTES)
@@ -82,8 +83,11 @@ def _connections_bytes(config: Any) -> int:
 
 
 @contextmanager
-def _captures_take(bytes_each: int, model: Any) -> Iterator[None]:
-    """While it lasts, each batch size that is captured takes memory; afterwards that is free."""
+def _captures_take(bytes_each: int, model: Any, manager_class: Any) -> Iterator[None]:
+    """While it lasts, each batch size that is captured takes memory; afterwards that is free.
+
+    ``manager_class``: vLLM's CudaGraphManager, or None.
+    """
     import torch
     from vllm.config import CUDAGraphMode
     from vllm.forward_context import get_forward_context
@@ -102,8 +106,13 @@ def _captures_take(bytes_each: int, model: Any) -> Iterator[None]:
     end_capture = whole.__exit__
     whole.__exit__ = _followed_by(end_capture, after_capture)
     hook = model.register_forward_hook(after_forward)
+
+    def uncaptured(batch_sizes: int) -> None:
+        taken.append(take_memory(batch_sizes * bytes_each))
+
     try:
-        yield
+        with only_the_largest(manager_class, CUDAGraphMode.PIECEWISE, uncaptured):
+            yield
     finally:
         hook.remove()
         whole.__exit__ = end_capture
