@@ -28,7 +28,7 @@ from warpserve.patches.vllm import deployment as vllm_deployment
 from warpserve.predictors.adjusted import Adjusted
 from warpserve.predictors.analytic import collectives
 from warpserve.predictors.analytic.attention import visible_pairs
-from warpserve.predictors.analytic.collectives import all_reduce_ns
+from warpserve.predictors.analytic.collectives import all_reduce_ns, gather_ns
 from warpserve.predictors.batch import Batch, Launch, RequestStep, Sampling
 from warpserve.predictors.captured import SIZES, padded_tokens
 from warpserve.predictors.composed import Composed
@@ -876,6 +876,15 @@ def test_collectives_over_pcie_are_near_measured_ones() -> None:
             assert formula_us == pytest.approx(here_us, rel=0.02)
             assert formula_us == pytest.approx(measured_us, rel=0.35)
     assert len(lines) == 5
+
+
+@pytest.mark.parametrize(("cards", "measured_us"), [(2, 6.2), (4, 9.8), (8, 15.3)])
+def test_a_ring_gathers_in_half_the_steps(cards: int, measured_us: float) -> None:
+    """``measured_us``: NCCL's all-gather of 8 KB in aiconfigurator-core's tables."""
+    reached, by_host = (hardware_of(f"rtx-pro-6000:{cards}@{box}") for box in BOXES.values())
+    assert gather_ns(reached, cards, 8 * 1024) / 1e3 == pytest.approx(measured_us, rel=0.2)
+    for size in MESSAGES_BYTES:
+        assert gather_ns(by_host, cards, size) < 0.65 * all_reduce_ns(by_host, cards, size)
 
 
 def test_without_peers_all_goes_through_the_host() -> None:
