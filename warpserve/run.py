@@ -158,8 +158,8 @@ def _run(
     prepare_members(asked, command)
     with RunningSession(options) as session:
         env = _environment(session.folder, command, asked)
-        pid = session.spawn(command, env=env, ends_session=True)
         _leave_terminal_signals_to(session)
+        pid = session.spawn(command, env=env, ends_session=True)
         try:
             exit_code = session.wait(pid)
         except SessionEnded:
