@@ -1513,6 +1513,9 @@ def test_vllm_s_sockets_go_with_the_session_unless_their_paths_are_too_long(
         ("--decode", "1x10", "--model", "nobody/knows"),
         ("--decode", "1x10", "--kv-cache", "fp3", "--predictor", "analytic"),
         ("--decode", "8x10", "--padded", "4", "--predictor", "analytic"),
+        ("--decode", "8x10", "--shared-tokens", "9", "--predictor", "analytic"),
+        ("--decode", "8x10", "--shared-tokens", "7", "--dp", "2", "--predictor", "analytic"),
+        ("--decode", "8x10", "--gpu", "h100-sxm:3", "--dp", "2", "--predictor", "analytic"),
     ],
 )
 def test_the_command_says_what_is_wrong(arguments: tuple[str, ...]) -> None:

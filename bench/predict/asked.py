@@ -28,8 +28,11 @@ def asked_deployment(
 ) -> Deployment:
     """As the options of `warpserve predict` have it. Raises WarpserveError and PredictorError."""
     required, spec = EngineRequirement.parse(engine), GpuSpec.parse(gpu)
-    if spec.count not in (1, tp):
-        raise PredictorError(f"--gpu {gpu} with --tp {tp}: one GPU is meant, or as many as --tp")
+    if spec.count not in (1, tp, tp * dp):
+        raise PredictorError(
+            f"--gpu {gpu} with --tp {tp} and --dp {dp}: one GPU is meant, those of one replica, or "
+            "all of them"
+        )
     return Deployment(
         config=model_named(model).config(),
         hardware=hardware_of(str(replace(spec, count=tp))),

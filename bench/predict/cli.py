@@ -67,6 +67,12 @@ def predict(
     padded: Annotated[
         int | None, typer.Option(help="tokens with padding [as vLLM pads by default]")
     ] = None,
+    shared_tokens: Annotated[
+        int | None,
+        typer.Option(
+            help="with --dp: of all replicas, each with its padding [as many in each]", min=1
+        ),
+    ] = None,
     eager: Annotated[
         bool,
         typer.Option(
@@ -118,7 +124,9 @@ def predict(
             loras=loras,
             sampling=_sampling_named(sampling),
             launch=Launch.EAGER if eager else Launch.GRAPH,
+            shared_tokens=shared_tokens,
         )
+        _check_shared(step, dp)
         prediction, rows = chosen.predict(step), chosen.explain(step)
     except (PredictorError, WarpserveError) as error:
         fail(error)
@@ -126,6 +134,19 @@ def predict(
         typer.echo(json.dumps(_document(step, prediction, rows), indent=2))
     else:
         console().print(_table(step, prediction, rows))
+
+
+def _check_shared(step: Batch, replicas: int) -> None:
+    shared_tokens = step.shared_tokens
+    if shared_tokens is None:
+        return
+    if replicas == 1:
+        raise PredictorError("--shared-tokens are of several replicas: say --dp, too")
+    if shared_tokens < step.padded_tokens:
+        raise PredictorError(
+            f"--shared-tokens {shared_tokens} are fewer than those of this replica, "
+            f"{step.padded_tokens} with padding"
+        )
 
 
 def _sampling_named(name: str) -> Sampling:
