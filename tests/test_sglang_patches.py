@@ -117,7 +117,7 @@ def test_what_pools_samples_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("tokens", "is_graph", "shared"),
-    [([50, 0, 3], False, 53), ([1, 2], True, None), (None, False, None)],
+    [([50, 0, 3], False, 53), ([1, 2], True, None), ([50], False, None), (None, False, None)],
 )
 def test_experts_see_the_tokens_of_all_ranks(
     tokens: list[int] | None, is_graph: bool, shared: int | None

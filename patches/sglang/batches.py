@@ -22,10 +22,10 @@ def described(batch: Any, requests: tuple[RequestStep, ...], padded: Padded) -> 
 
 def shared_tokens_of(batch: Any) -> int | None:
     """Of all ranks with attention of their own, which pad nothing without CUDA graphs
-    (DpPaddingMode in srt/layers/dp_attention.py). None where there are no such ranks.
+    (DpPaddingMode in srt/layers/dp_attention.py). None where there is one alone.
     """
     tokens = batch.global_num_tokens
-    return None if tokens is None else sum(tokens)
+    return None if tokens is None or len(tokens) < 2 else sum(tokens)
 
 
 def steps_of(batch: Any) -> tuple[RequestStep, ...]:
