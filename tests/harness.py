@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from warpserve.errors import SessionEnded
 from warpserve.timekeeper.control import ControlConnection
 from warpserve.timekeeper.leftovers import kill_leftovers
 from warpserve.timekeeper.state import SessionState
@@ -58,7 +59,7 @@ class RunningWarpserve:
 
     def state(self) -> SessionState:
         """The session as it stands."""
-        connection = ControlConnection(self.session_folder())
+        connection = eventually(self._connection, "a session that answers")
         try:
             return SessionState.model_validate_json(connection.status_json())
         finally:
@@ -113,6 +114,14 @@ class RunningWarpserve:
 
     def _folders(self) -> list[Path]:
         return sorted(self._runtime.glob("warpserve-*/*/"))
+
+    def _connection(self) -> ControlConnection | None:
+        """None as long as the session's socket is there and does not listen yet."""
+        folder = self.session_folder()
+        try:
+            return ControlConnection(folder)
+        except SessionEnded:
+            return None
 
     def _answering_folder(self) -> Path | None:
         assert self.process.poll() is None, f"ended: {self.process.communicate()}"
