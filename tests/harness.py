@@ -59,7 +59,7 @@ class RunningWarpserve:
 
     def state(self) -> SessionState:
         """The session as it stands."""
-        connection = eventually(self._connection, "a session that answers")
+        connection = ControlConnection(self.session_folder())
         try:
             return SessionState.model_validate_json(connection.status_json())
         finally:
@@ -115,18 +115,11 @@ class RunningWarpserve:
     def _folders(self) -> list[Path]:
         return sorted(self._runtime.glob("warpserve-*/*/"))
 
-    def _connection(self) -> ControlConnection | None:
-        """None as long as the session's socket is there and does not listen yet."""
-        folder = self.session_folder()
-        try:
-            return ControlConnection(folder)
-        except SessionEnded:
-            return None
-
     def _answering_folder(self) -> Path | None:
         assert self.process.poll() is None, f"ended: {self.process.communicate()}"
         for folder in self._folders():
-            if (folder / "control.sock").is_socket():
+            with contextlib.suppress(SessionEnded):  # its socket is there before it listens
+                ControlConnection(folder).close()
                 return folder
         return None
 
