@@ -113,6 +113,11 @@ class Deployment:
         """Over how many of them whole experts are spread; each piece of an expert over the rest."""
         return self.expert_ways if self.expert_parallel else 1
 
+    @property
+    def goes_through_host(self) -> bool:
+        """Whether its ranks exchange all by the host's memory."""
+        return self.hardware.go_through_host(self.expert_ways)
+
     def shared_tokens(self, tokens: int, known: int | None) -> int:
         """Of all replicas, each of which has ``tokens`` unless their sum is ``known``."""
         return tokens * self.data_parallel if known is None else known

@@ -17,11 +17,13 @@ def with_collectives_by_host(
     deployment: Deployment, tokens: Sequence[int], operators: list[Operator], *, is_prefill: bool
 ) -> list[Operator]:
     """``operators``: over ``tokens``. They stay as they are where no card needs the host."""
-    if not deployment.hardware.go_through_host(deployment.expert_ways):
+    if not deployment.goes_through_host:
         return operators
     shape = model_shape(deployment.config)
     by_tokens = [
-        exchanges(deployment, shape, each, each * deployment.data_parallel, has_prefill=is_prefill)
+        exchanges(
+            deployment, shape, each, deployment.shared_tokens(each, None), has_prefill=is_prefill
+        )
         for each in tokens
     ]
     own = [

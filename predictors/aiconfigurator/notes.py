@@ -24,7 +24,7 @@ def known_holes(deployment: Deployment, tables: str) -> Iterator[str]:
         yield f"tables of {tables} stand in for {deployment.engine} {deployment.engine_version}"
     if kind == "l40s" and deployment.tensor_parallel > 1:
         yield "l40s: collectives over PCIe were measured with older engines only"
-    if deployment.hardware.go_through_host(deployment.expert_ways):
+    if deployment.goes_through_host:
         yield (
             f"collectives of {kind} come from a formula: those of the tables are of cards that "
             "reach each other, and in this box all goes through the host's memory (docs/gpus.md)"

@@ -26,51 +26,54 @@ from typing import NamedTuple
 from warpserve.predictors.hardware import Hardware
 
 
-class _Ring(NamedTuple):
-    """NCCL's over PCIe. A step is from one card to the next."""
+class _Way(NamedTuple):
+    """How messages go from one GPU to the next."""
 
+    latency_ns: float
     step_ns: float
+    """Beside that, for each step."""
     efficiency: float
-    """Of copies from the host."""
+    """Of the link's bandwidth; over PCIe, of copies from the host."""
 
 
-_NVLINK_LATENCY_NS = 6_500.0
-"""Near that of vLLM's custom all-reduce in CUDA graphs on H100s."""
-_NVLINK_EFFICIENCY = 0.75
-_PAIR_LATENCY_NS = 4_500.0
-"""Of vLLM's custom all-reduce, which two cards that reach each other have without NVLink, too."""
-_PAIR_EFFICIENCY = 0.73
-_RING_LATENCY_NS = 3_500.0
-_BETWEEN_PEERS = _Ring(1_500.0, 0.5)
-_BY_HOST = _Ring(8_250.0, 0.273)
+_NVLINK = _Way(6_500.0, 0.0, 0.75)
+"""Near vLLM's custom all-reduce in CUDA graphs on H100s."""
+_PAIR = _Way(4_500.0, 0.0, 0.73)
+"""vLLM's custom all-reduce, which two cards that reach each other have without NVLink, too."""
+_BETWEEN_PEERS = _Way(3_500.0, 1_500.0, 0.5)
+"""NCCL's rings over PCIe."""
+_BY_HOST = _Way(3_500.0, 8_250.0, 0.273)
 
 
 def all_reduce_ns(hardware: Hardware, ranks: int, message_bytes: float) -> float:
+    way = _way(hardware, ranks)
+    if way is _BETWEEN_PEERS and ranks == 2:
+        way = _PAIR
     moved_bytes = 2 * message_bytes * (ranks - 1) / ranks
-    is_pair = ranks == 2 and not hardware.go_through_host(ranks)
-    if is_pair and not hardware.are_joined_by_nvlink(ranks):
-        bandwidth = hardware.link_bandwidth_bytes_per_s(ranks) * _PAIR_EFFICIENCY
-        return _PAIR_LATENCY_NS + moved_bytes / bandwidth * 1e9
-    return _in_steps_ns(hardware, ranks, 2 * (ranks - 1), moved_bytes)
+    return _duration_ns(hardware, ranks, way, 2 * (ranks - 1), moved_bytes)
 
 
 def gather_ns(hardware: Hardware, ranks: int, message_bytes: float) -> float:
     """All-gather or reduce-scatter of a message that has so many bytes when it is whole."""
-    return _in_steps_ns(hardware, ranks, ranks - 1, message_bytes * (ranks - 1) / ranks)
+    moved_bytes = message_bytes * (ranks - 1) / ranks
+    return _duration_ns(hardware, ranks, _way(hardware, ranks), ranks - 1, moved_bytes)
 
 
 def all_to_all_ns(hardware: Hardware, ranks: int, sent_bytes: float) -> float:
     """``sent_bytes``: what each rank sends to all others together, over a link of its own."""
-    return _in_steps_ns(hardware, ranks, 1, sent_bytes)
+    return _duration_ns(hardware, ranks, _way(hardware, ranks), 1, sent_bytes)
 
 
-def _in_steps_ns(hardware: Hardware, ranks: int, steps: int, over_a_link_bytes: float) -> float:
+def _way(hardware: Hardware, ranks: int) -> _Way:
+    if hardware.are_joined_by_nvlink(ranks):
+        return _NVLINK
+    return _BY_HOST if hardware.go_through_host(ranks) else _BETWEEN_PEERS
+
+
+def _duration_ns(
+    hardware: Hardware, ranks: int, way: _Way, steps: int, over_a_link_bytes: float
+) -> float:
     if ranks == 1:
         return 0.0
-    bandwidth = hardware.link_bandwidth_bytes_per_s(ranks)
-    if hardware.are_joined_by_nvlink(ranks):
-        moved_ns = over_a_link_bytes / (bandwidth * _NVLINK_EFFICIENCY) * 1e9
-        return _NVLINK_LATENCY_NS + moved_ns
-    ring = _BY_HOST if hardware.go_through_host(ranks) else _BETWEEN_PEERS
-    moved_ns = over_a_link_bytes / (bandwidth * ring.efficiency) * 1e9
-    return _RING_LATENCY_NS + steps * ring.step_ns + moved_ns
+    bandwidth = hardware.link_bandwidth_bytes_per_s(ranks) * way.efficiency
+    return way.latency_ns + steps * way.step_ns + over_a_link_bytes / bandwidth * 1e9

@@ -32,7 +32,7 @@ def exchanges(
         apart = experts.layers * layers / shape.layers
     reductions = 2 * layers - apart + deployment.is_first_stage
     reduce_ns = all_reduce_ns(hardware, deployment.tensor_parallel, message_bytes)
-    ring = _BY_HOST if hardware.go_through_host(deployment.expert_ways) else _RING
+    ring = _BY_HOST if deployment.goes_through_host else _RING
     rows = [OperatorTime("all-reduce", reductions * reduce_ns, ring)]
     if experts is not None and is_sent:
         sent_ns = _dispatch_ns(deployment, shape, experts, tokens, has_prefill=has_prefill)

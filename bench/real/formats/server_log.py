@@ -36,8 +36,6 @@ _SGLANG_POOL = re.compile(
     r"max_total_num_tokens=(\d+), .*max_running_requests=(\d+), context_len=(\d+)"
 )
 _SGLANG_GRAPH_SIZES = re.compile(r"Capture cuda graph bs \[([\d, ]*)\]")
-
-
 _WITHOUT_PEERS = "lacks GPU P2P capability or P2P test failed"
 """Both engines' words, where tensor parallelism has to do without their own all-reduce. Where they
 say nothing, peers may not have been looked for."""
