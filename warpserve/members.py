@@ -68,6 +68,8 @@ def member_environment(
     if asked.gpu is not None:
         env = gpu_environment(asked.gpu, folder, command, env)
         env |= hardware_environment(hardware_of(asked.gpu))
+        # vLLM reports to its makers on which GPUs it runs, and again each ten minutes of its clock.
+        env["VLLM_NO_USAGE_STATS"] = "1"
     if asked.predictor is not None:
         env[SESSION_PREDICTOR] = asked.predictor
         env[SESSION_STRICT] = "1" if asked.strict else ""

@@ -27,7 +27,6 @@ _SETTINGS = {
     "PYTHONPATH": f"{CLIENTS / 'sizes_only'}:{AUTOLOAD}",
     "VLLM_USE_V1": "1",  # until 0.9 an engine of before it was there, too
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
-    "VLLM_NO_USAGE_STATS": "1",
     "HF_HUB_OFFLINE": "1",
 }
 

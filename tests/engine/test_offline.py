@@ -92,3 +92,9 @@ def test_a_script_generates_in_the_time_of_its_steps(warpserve: Warpserve, tmp_p
     assert two == {"took_s": seconds(steps[0]["start_ns"], last_of_two), "tokens": [8, 8]}
     assert one == {"took_s": seconds(last_of_two, steps[-1]["end_ns"]), "tokens": [8]}
     assert steps[-1]["end_ns"] - last_of_two == 8 * STEP_NS + IDLE_CORE_NS
+
+
+def test_its_makers_are_told_of_no_virtual_gpu(warpserve: Warpserve, tmp_path: Path) -> None:
+    ask = "from vllm.usage.usage_lib import is_usage_stats_enabled as f; print('told', f())"
+    outcome = offline(warpserve, tmp_path / "steps", "python", "-c", ask)
+    assert "told False" in outcome.stdout
