@@ -5,10 +5,12 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <variant>
 
@@ -45,15 +47,17 @@ Fd connect_to(const SessionFolder& folder) {
   return fd;
 }
 
+constexpr SharedMemoryOptions kMemory{.mode = ClockMode::kExact,
+                                      .guard = GuardKind::kSettle,
+                                      .slot_capacity = 64,
+                                      .spin_limit = 100,
+                                      .spin_quantum_ns = 1,
+                                      .realtime_epoch_ns = 0};
+
 // A control thread, one client of it, and the test as the advance loop.
 struct Scene {
   SessionFolder folder;
-  SharedMemory memory{{.mode = ClockMode::kExact,
-                       .guard = GuardKind::kSettle,
-                       .slot_capacity = 64,
-                       .spin_limit = 100,
-                       .spin_quantum_ns = 1,
-                       .realtime_epoch_ns = 0}};
+  SharedMemory memory{kMemory};
   WakeDescriptors wake_descriptors;
   EventQueue events{[] {}};
   ControlServer server{folder.path(), Token{}, memory, wake_descriptors, events, {}};
@@ -85,6 +89,36 @@ struct Scene {
     CHECK_EQ(std::string(answer.text), why);
   }
 };
+
+TEST(who_finds_the_socket_can_connect) {
+  for (int attempt = 0; attempt < 50; ++attempt) {
+    const SessionFolder folder;
+    Fd client;
+    std::thread finder([&] {
+      while (!std::filesystem::exists(folder.path() + "/" + kControlSocket)) {
+      }
+      client = connect_to(folder);
+    });
+    SharedMemory memory{kMemory};
+    WakeDescriptors wake_descriptors;
+    EventQueue events{[] {}};
+    const ControlServer server{folder.path(), Token{}, memory, wake_descriptors, events, {}};
+    finder.join();
+    CHECK(client.valid());
+  }
+}
+
+TEST(a_session_has_one_server) {
+  Scene scene;
+  int refused_with = 0;
+  try {
+    const ControlServer second{scene.folder.path(),    Token{},      scene.memory,
+                               scene.wake_descriptors, scene.events, {}};
+  } catch (const std::system_error& error) {
+    refused_with = error.code().value();
+  }
+  CHECK_EQ(refused_with, EEXIST);
+}
 
 TEST(who_asks_while_the_session_ends_is_refused) {
   for (const ControlType type : {ControlType::kHello, ControlType::kStatus}) {

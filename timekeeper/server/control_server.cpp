@@ -48,19 +48,24 @@ void set_text(ControlMessage& message, const std::string& text) {
   message.text[bytes] = '\0';
 }
 
+// Whoever finds the path can connect: the socket gets that name once it listens.
 Fd listen_at(const std::string& path) {
+  const std::string deaf = path + "~";
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) {
+  if (deaf.size() >= sizeof address.sun_path) {
     throw UsageError("the session folder's path is too long for a socket: " + path);
   }
-  path.copy(address.sun_path, path.size());
+  deaf.copy(address.sun_path, deaf.size());
   Fd socket_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket_fd.valid()) throw os_error("socket");
   if (bind(socket_fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     throw os_error("binding " + path);
   }
   if (listen(socket_fd.get(), SOMAXCONN) != 0) throw os_error("listening at " + path);
+  if (renameat2(AT_FDCWD, deaf.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) != 0) {
+    throw os_error("binding " + path);
+  }
   return socket_fd;
 }
 
