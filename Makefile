@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= $(shell nproc)
 CONFIGURE := cmake -DPython3_EXECUTABLE=$(abspath $(BIN)/python) -DPython_EXECUTABLE=$(abspath $(BIN)/python) --preset
+BUILD_RELEASE = $(CONFIGURE) release >/dev/null && cmake --build --preset release -j $(JOBS)
 NATIVE_SOURCES := $(shell find timekeeper cuda_shim -name '*.csv' -o -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name CMakeLists.txt)
 # As in pyproject.toml. Installed beside the package, so that a rebuild compiles only what changed.
 BUILD_TOOLS := 'scikit-build-core>=0.11,<2' 'nanobind>=2.4,<4' ninja
@@ -19,7 +20,7 @@ ENGINES := vllm==0.24.0 sglang==0.5.23
 help:
 	@echo "make demo    the real vLLM on a GPU that is not there"
 	@echo "make test    the tests"
-	@echo "make thorough  more tests on the engines: a quarter of an hour"
+	@echo "make thorough  the rest of the tests, most of them on the engines: half an hour"
 	@echo "make bench   the benchmarks"
 	@echo "make accuracy  real runs, replayed"
 	@echo "make matrix  the tests of the engines on each of their versions"
@@ -38,24 +39,27 @@ lint: $(VENV)/installed
 	find timekeeper cuda_shim tests -name '*.cpp' -o -name '*.hpp' -o -name '*.h' | xargs $(BIN)/clang-format --dry-run -Werror
 
 test-native: $(VENV)/installed
-	for preset in release $(SANITIZERS); do \
+	for preset in $(SANITIZERS); do \
 	  $(CONFIGURE) $$preset >/dev/null && cmake --build --preset $$preset -j $(JOBS) && \
 	  ctest --preset $$preset || exit 1; done
 
 # Two at a time: an engine's start keeps little more than one core busy.
 test-python: $(VENV)/installed engines
+	$(BUILD_RELEASE) --target barrier_server
 	$(BIN)/pytest -n 2 --dist loadfile
 
-# What `make test` leaves out: more of the same, on the same engines.
+# What `make test` leaves out: native tests without a sanitizer, more of the same on the engines.
 thorough: $(VENV)/installed engines
-	$(BIN)/pytest -m thorough
+	$(BUILD_RELEASE)
+	ctest --preset release
+	$(BIN)/pytest -n 2 --dist loadfile -m thorough
 
 # Into the user's cache folder, unless they are there. The tests of engines need them.
 engines: $(VENV)/installed
-	for engine in $(ENGINES); do $(BIN)/warpserve engine install $$engine || exit 1; done
+	echo $(ENGINES) | xargs -n 1 -P $(JOBS) $(BIN)/warpserve engine install
 
 bench: $(VENV)/installed engines
-	$(CONFIGURE) release >/dev/null && cmake --build --preset release -j $(JOBS)
+	$(BUILD_RELEASE)
 	$(BIN)/python -m tests.benchmarks
 
 # Of public real runs, replayed: docs/results/accuracy.md.

@@ -19,7 +19,7 @@ class Suite:
     title: str
     versions: tuple[str, ...]
     usual: str
-    """The version on which `make test` runs all of them."""
+    """The version on which `make test` and `make thorough` run them."""
     variable: str
     """The environment variable that says another one, as ENGINE==VERSION."""
 

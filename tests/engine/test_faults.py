@@ -73,18 +73,22 @@ def _called(root: int, name: str) -> int:
     return next(pid for pid, title in titles.items() if name in title)
 
 
+THREE_SERVERS = ("--", "--api-server-count=3")
+TWO_WORKERS = ("--gpu=h100-sxm:2", "--no-ghost-ranks")
+BY_SIGNAL, IN_MID_RUN = "was killed by signal 9", "the engine ended in mid-run"
+THOROUGH = pytest.mark.thorough
+
+
 @pytest.mark.parametrize(
     ("engine", "victim", "options", "complaint"),
     [
-        (ENGINE, "vllm serve", (), "the engine ended in mid-run (exit code -9)"),
-        (ENGINE, "APIServer_1", ("--", "--api-server-count=3"), "was killed by signal 9"),
-        (ENGINE, "VLLM::EngineCore", (), "was killed by signal 9"),
-        (ENGINE, "Worker_TP1", ("--gpu=h100-sxm:2", "--no-ghost-ranks"), "was killed by signal 9"),
-        (SGLANG, "sglang::scheduler", ("--client=own",), "the engine ended in mid-run"),
-    ],
-    ids=[
-        *("the_api_server", "one_of_three_api_servers", "the_engine_core", "one_of_two_workers"),
-        "sglang_s_scheduler",
+        pytest.param(ENGINE, "vllm serve", (), f"{IN_MID_RUN} (exit code -9)", id="api_server"),
+        pytest.param(
+            ENGINE, "APIServer_1", THREE_SERVERS, BY_SIGNAL, id="one_of_three", marks=THOROUGH
+        ),
+        pytest.param(ENGINE, "VLLM::EngineCore", (), BY_SIGNAL, id="engine_core"),
+        pytest.param(ENGINE, "Worker_TP1", TWO_WORKERS, BY_SIGNAL, id="one_of_two", marks=THOROUGH),
+        pytest.param(SGLANG, "sglang::scheduler", ("--client=own",), IN_MID_RUN, id="sglang"),
     ],
 )
 def test_a_part_of_the_server_is_killed(

@@ -190,6 +190,7 @@ def test_pipeline_parallelism(warpserve: Warpserve, tmp_path: Path) -> None:
     assert len(served.steps) == 2
 
 
+@pytest.mark.thorough
 def test_each_rank_of_each_stage_logs_all_its_steps(warpserve: Warpserve, tmp_path: Path) -> None:
     """The last one, too, of a rank that nobody asks for its outcome: when it ends is not known
     while the stage before works.
@@ -207,6 +208,7 @@ def test_each_rank_of_each_stage_logs_all_its_steps(warpserve: Warpserve, tmp_pa
     assert [len(of_worker) for of_worker in served.steps] == [4] * 4
 
 
+@pytest.mark.thorough
 def test_servers_take_what_is_said_of_each_request(warpserve: Warpserve, tmp_path: Path) -> None:
     """Before it comes to the scheduler; beside the first step, a token has waited for nothing."""
     lengths = (250, 1_000)
@@ -237,7 +239,9 @@ def test_speculative_decoding_with_n_grams(warpserve: Warpserve, tmp_path: Path)
 
 
 @feature("Speculative decoding: draft model, EAGLE", "--speculative-config")
-@pytest.mark.parametrize("method", ["draft_model", "eagle3"])
+@pytest.mark.parametrize(
+    "method", [pytest.param("draft_model", marks=pytest.mark.thorough), "eagle3"]
+)
 def test_speculative_decoding_with_a_model(
     warpserve: Warpserve, tmp_path: Path, method: str
 ) -> None:
@@ -410,6 +414,7 @@ def test_sleep_mode(warpserve: Warpserve, tmp_path: Path) -> None:
 
 
 @feature("Several API servers", "--api-server-count 3")
+@pytest.mark.thorough
 def test_several_api_servers(warpserve: Warpserve, tmp_path: Path) -> None:
     """Three server processes answer, and two runs give the same times to the last digit."""
     runs = [
@@ -428,6 +433,7 @@ def test_several_api_servers(warpserve: Warpserve, tmp_path: Path) -> None:
 
 
 @feature("FP8 models", "the model's own quantization_config")
+@pytest.mark.thorough
 def test_fp8(warpserve: Warpserve, tmp_path: Path) -> None:
     """The engine's log names the method, and it answers."""
     served = _few_layers(warpserve, tmp_path, "RedHatAI/Meta-Llama-3.1-70B-Instruct-FP8", layers=8)
@@ -461,6 +467,7 @@ def test_sliding_window(warpserve: Warpserve, tmp_path: Path) -> None:
 
 
 @feature("Experts in Marlin's kernels", "--moe-backend marlin")
+@pytest.mark.thorough
 def test_marlin(warpserve: Warpserve, tmp_path: Path) -> None:
     """The engine's log names the kernels, and it answers."""
     served = _few_layers(
@@ -473,6 +480,7 @@ def test_marlin(warpserve: Warpserve, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "ranks"), [("openai/gpt-oss-20b", 1), ("deepseek-ai/DeepSeek-V3", 8)]
 )
+@pytest.mark.thorough
 def test_large_blackwells(warpserve: Warpserve, tmp_path: Path, model: str, ranks: int) -> None:
     """The engine's log names the kernels, and it answers."""
     flag = f"--tensor-parallel-size={ranks}"

@@ -203,6 +203,7 @@ def test_an_idle_rank_of_experts_that_takes_no_step_is_waited_for_and_named(
     assert "another data-parallel rank has not come to this step" in served.log("server")
 
 
+@pytest.mark.thorough
 def test_drafts_pay_for_one_request_and_cost_at_high_load(
     warpserve: Warpserve, tmp_path: Path
 ) -> None:
@@ -236,6 +237,7 @@ def test_drafts_pay_for_one_request_and_cost_at_high_load(
 
 
 @feature("Linear attention, hybrid models", "the model's own")
+@pytest.mark.thorough
 def test_the_block_size_is_the_one_that_the_engine_resolves(
     warpserve: Warpserve, tmp_path: Path
 ) -> None:

@@ -151,6 +151,7 @@ def test_padding_to_graphs(dense: Answered) -> None:
 
 
 @feature("No CUDA graphs", "--disable-cuda-graph, --disable-prefill-cuda-graph")
+@pytest.mark.thorough
 def test_eager_steps(warpserve: Warpserve, tmp_path: Path) -> None:
     """The step log marks a prefill outside of graphs; it takes no less than the launches of its
     320 kernels, 16 ms, and a decode in a graph less than that.
@@ -295,6 +296,7 @@ def test_pipeline_parallelism(warpserve: Warpserve, tmp_path: Path) -> None:
     assert len(served.steps) == 2
 
 
+@pytest.mark.thorough
 def test_each_rank_of_each_stage_logs_all_its_steps(warpserve: Warpserve, tmp_path: Path) -> None:
     served = serve_sglang(
         warpserve,
@@ -310,6 +312,7 @@ def test_each_rank_of_each_stage_logs_all_its_steps(warpserve: Warpserve, tmp_pa
     assert lengths == [4] * 4
 
 
+@pytest.mark.thorough
 def test_servers_take_what_is_said_of_each_request(warpserve: Warpserve, tmp_path: Path) -> None:
     """Before it comes to the scheduler; beside the first step, a token has waited for nothing."""
     lengths = (250, 1_000)
