@@ -29,6 +29,7 @@
 | ``mooncake.engine`` | a stand-in where there is none | transfers take their time |
 | ``nixl`` | a stand-in, whose transfers are waited for asleep | likewise |
 | ``_set_envs_and_config`` | afterwards, a fork server stands by | faster starts |
+| ``entrypoints.http_server`` | its program ends with all objects in place | faster ends |
 | ``uvicorn.Server.main_loop`` | looks once a second, not ten times | idle time costs less |
 | ``deep_ep`` | a stand-in | it looks for a GPU, and layers send nothing |
 | ``torch.distributed`` | groups of one rank get the fake backend | they only poll |
@@ -51,6 +52,7 @@ import os
 from types import ModuleType
 
 from warpserve.patches import deep_ep, mooncake, nixl
+from warpserve.patches.endings import end_at_once
 from warpserve.patches.fork_server import stand_by_after
 from warpserve.patches.ghosts import are_ghosts, say_same_node, without_queues
 from warpserve.patches.given_outputs import refuse_wrong_outputs
@@ -124,6 +126,7 @@ def install() -> None:
 
 
 def _install_virtual() -> None:
+    after_import("sglang.srt.entrypoints.http_server", end_at_once)
     after_import("uvicorn.server", look_each_second)
     after_import("sglang.srt.entrypoints.engine", stand_by_after("_set_envs_and_config"))
     after_import("sglang.srt.server_args", lambda _: mooncake.supply())

@@ -31,6 +31,7 @@
 | ``Request.__lt__`` | ties by their order, not by random ids | the same in each run |
 | ``AsyncLLM.add_request`` | later by ``request_host=`` | what servers take of a request |
 | ``cmd`` of ``serve``, ``bench`` | before, a fork server stands by | faster starts |
+| ``entrypoints.cli.main`` | its program ends with all objects in place | faster ends |
 | ``uvicorn.Server.main_loop`` | looks once a second, not ten times | idle time costs less |
 | ``EngineCoreProc._process_engine_step`` | afterwards, raises in a deadlock | none hangs |
 
@@ -47,6 +48,7 @@ from types import ModuleType
 from typing import Any
 
 from warpserve.patches import nixl
+from warpserve.patches.endings import end_at_once
 from warpserve.patches.fork_server import stand_by_before
 from warpserve.patches.ghosts import are_ghosts, say_same_node, without_queues
 from warpserve.patches.given_outputs import refuse_wrong_outputs
@@ -98,6 +100,7 @@ def install() -> None:
 
 def _install_virtual() -> None:
     nixl.supply()
+    after_import("vllm.entrypoints.cli.main", end_at_once)
     after_import("uvicorn.server", look_each_second)
     after_import("vllm.entrypoints.launchers.launcher", accept_in_turns)
     for command, subcommand in _COMMANDS_WITH_ENGINES:
