@@ -182,6 +182,7 @@ def test_a_deadlock_of_the_scheduler_is_said_and_ends_the_server(
     assert said in served.log("server")
 
 
+@pytest.mark.thorough
 def test_an_idle_rank_of_experts_that_takes_no_step_is_waited_for_and_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,19 +76,21 @@ def differences(one: dict[str, list[str]], other: dict[str, list[str]]) -> list[
     ]
 
 
+TWO_RANKS = ("--gpu=h100-sxm:2", "--no-ghost-ranks")
+TWO_STAGES = ("--gpu=h100-sxm:2", "--", "--pipeline-parallel-size=2")
+THREE_SERVERS = ("--", "--api-server-count=3")
+THOROUGH = pytest.mark.thorough
+
+
 @pytest.mark.parametrize(
     ("engine", "options"),
     [
-        (ENGINE, ("--rate=inf",)),
-        (ENGINE, ("--gpu=h100-sxm:2", "--no-ghost-ranks")),
-        (ENGINE, ("--gpu=h100-sxm:2", "--", "--pipeline-parallel-size=2")),
-        (ENGINE, ("--", "--api-server-count=3")),
-        (SGLANG, ("--gpu=h100-sxm:2", "--no-ghost-ranks")),
-        pytest.param(SGLANG, HICACHE, marks=pytest.mark.thorough),
-    ],
-    ids=[
-        *("all_at_once", "two_tensor_ranks", "two_pipeline_stages", "three_api_servers"),
-        *("sglang_two_tensor_ranks", "sglang_hicache"),
+        pytest.param(ENGINE, ("--rate=inf",), id="all_at_once", marks=THOROUGH),
+        pytest.param(ENGINE, TWO_RANKS, id="two_tensor_ranks", marks=THOROUGH),
+        pytest.param(ENGINE, TWO_STAGES, id="two_pipeline_stages"),
+        pytest.param(ENGINE, THREE_SERVERS, id="three_api_servers"),
+        pytest.param(SGLANG, TWO_RANKS, id="sglang_two_tensor_ranks"),
+        pytest.param(SGLANG, HICACHE, id="sglang_hicache", marks=THOROUGH),
     ],
 )
 def test_on_idle_and_on_busy_cores(

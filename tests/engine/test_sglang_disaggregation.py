@@ -64,6 +64,7 @@ def test_prefill_and_decode_apart(apart: Answered) -> None:
 
 
 @feature("Prefill-decode disaggregation by NIXL", "--disaggregation-transfer-backend nixl")
+@pytest.mark.thorough
 def test_by_nixl(warpserve: Warpserve, tmp_path: Path) -> None:
     """Likewise, by SGLang's manager for NIXL: what is no KV, some kB of the host's memory for each
     request, is copied over the same network.

@@ -63,6 +63,7 @@ def test_the_same_results_with_all_cores_busy(
         assert files[0].read_bytes() == files[1].read_bytes(), name
 
 
+@pytest.mark.thorough
 def test_two_gpus_take_the_same_steps_with_twice_the_cache(poisson: Run, tmp_path: Path) -> None:
     both = bench(tmp_path / "run", *POISSON, "--gpu=h100-sxm:2")
     assert 2 * poisson.kv_cache_tokens < both.kv_cache_tokens < 2.5 * poisson.kv_cache_tokens
