@@ -45,8 +45,8 @@ class Frontend(NamedTuple):
     prompt_token_ns: int = 0
     """Of each token of its prompt: text is made into tokens."""
 
-    def delay_s(self, prompt_tokens: int) -> float:
-        return (self.request_ns + self.prompt_token_ns * prompt_tokens) / 1e9
+    def delay_ns(self, prompt_tokens: int) -> int:
+        return self.request_ns + self.prompt_token_ns * prompt_tokens
 
 
 class Options(NamedTuple):

@@ -20,8 +20,8 @@ from warpserve.patches.imported import after_import
 from warpserve.patches.speculation import Acceptance, AcceptanceError
 from warpserve.patches.step_log import StepLog
 from warpserve.patches.tokens import GIVEN_OUTPUT, TokenSource, fraction_of, seed_of
+from warpserve.patches.vllm import frontend
 from warpserve.patches.vllm.experts import lay_out_one_for_marlin, lay_out_one_for_trt_llm
-from warpserve.patches.vllm.frontend import delay_requests
 from warpserve.patches.vllm.measured_graphs import manager_class_of, only_the_largest
 from warpserve.patches.vllm.padding import beside
 from warpserve.patches.vllm.requests import Requests
@@ -596,21 +596,21 @@ def test_draws_are_even_whatever_one_walks_by() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "waited_s"),
+    ("spec", "waited_ns"),
     [
-        ("analytic:request_host=5ms", 0.005),
-        ("analytic:request_host=5ms,prompt_token_host=4us", 0.017),
-        ("analytic:prompt_token_host=4us", 0.012),
+        ("analytic:request_host=5ms", 5_000_000),
+        ("analytic:request_host=5ms,prompt_token_host=4us", 17_000_000),
+        ("analytic:prompt_token_host=4us", 12_000_000),
         ("", 0),
     ],
 )
 def test_requests_wait_for_what_servers_take_of_them(
-    monkeypatch: pytest.MonkeyPatch, spec: str, waited_s: float
+    monkeypatch: pytest.MonkeyPatch, spec: str, waited_ns: int
 ) -> None:
-    slept: list[float] = []
+    slept_ns: list[int] = []
 
-    async def sleep(duration_s: float) -> None:
-        slept.append(duration_s)
+    async def sleep_ns(duration_ns: int) -> None:
+        slept_ns.append(duration_ns)
 
     class AsyncLLM:
         async def add_request(
@@ -618,12 +618,12 @@ def test_requests_wait_for_what_servers_take_of_them(
         ) -> tuple[str, int, int]:
             return name, len(prompt["prompt_token_ids"]), priority
 
-    monkeypatch.setattr(asyncio, "sleep", sleep)
+    monkeypatch.setattr(frontend, "sleep_ns", sleep_ns)
     monkeypatch.setenv("WARPSERVE_PREDICTOR", spec or "constant:10ms")
-    delay_requests(SimpleNamespace(AsyncLLM=AsyncLLM))  # type: ignore[arg-type]
+    frontend.delay_requests(SimpleNamespace(AsyncLLM=AsyncLLM))  # type: ignore[arg-type]
     prompt = {"type": "token", "prompt_token_ids": [1] * 3_000}
     assert asyncio.run(AsyncLLM().add_request("a", prompt, priority=3)) == ("a", 3_000, 3)
-    assert sum(slept) == pytest.approx(waited_s)
+    assert sum(slept_ns) == waited_ns
 
 
 def test_a_step_log_has_a_line_for_each_step(

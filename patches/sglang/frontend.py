@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from types import ModuleType
 from typing import Any
 
+from warpserve.patches.exact_sleep import sleep_ns
 from warpserve.patches.versions import require_attributes
 from warpserve.predictors.spec import Frontend, frontend_of_session
 
@@ -27,7 +27,7 @@ def delay_requests(module: ModuleType) -> None:
 
     async def tokenize_longer(self: Any, *arguments: Any, **options: Any) -> Any:
         tokenized = await tokenize(self, *arguments, **options)
-        await asyncio.sleep(frontend.delay_s(len(tokenized.input_ids or ())))
+        await sleep_ns(frontend.delay_ns(len(tokenized.input_ids or ())))
         return tokenized
 
     manager_class._tokenize_one_request = tokenize_longer

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from types import ModuleType
 from typing import Any
 
+from warpserve.patches.exact_sleep import sleep_ns
 from warpserve.patches.versions import require_attributes
 from warpserve.predictors.spec import Frontend, frontend_of_session
 
@@ -26,7 +26,7 @@ def delay_requests(module: ModuleType) -> None:
     add_request = engine_class.add_request
 
     async def add_later(self: Any, request_id: str, prompt: Any, *rest: Any, **options: Any) -> Any:
-        await asyncio.sleep(frontend.delay_s(_prompt_tokens(prompt)))
+        await sleep_ns(frontend.delay_ns(_prompt_tokens(prompt)))
         return await add_request(self, request_id, prompt, *rest, **options)
 
     engine_class.add_request = add_later
