@@ -82,6 +82,7 @@ def test_requests_were_preempted_for_the_kv_cache_that_was_asked_for(
         assert sum(preempted) > 0
 
 
+@pytest.mark.thorough
 def test_replicas_that_share_experts(tmp_path: Path) -> None:
     """One of them has no requests at times, and takes part in the other's steps."""
     workload = tmp_path / "lengths.csv"

@@ -494,6 +494,7 @@ def test_sliding_window(warpserve: Warpserve, tmp_path: Path) -> None:
 
 
 @feature("MLA", "the model's own")
+@pytest.mark.thorough
 def test_mla(warpserve: Warpserve, tmp_path: Path) -> None:
     """Keys and values of a token take 576 numbers a layer."""
     served = serve_sglang(
