@@ -82,7 +82,9 @@ THOROUGH = pytest.mark.thorough
 @pytest.mark.parametrize(
     ("engine", "victim", "options", "complaint"),
     [
-        pytest.param(ENGINE, "vllm serve", (), f"{IN_MID_RUN} (exit code -9)", id="api_server"),
+        pytest.param(
+            ENGINE, "vllm serve", (), f"{IN_MID_RUN} (exit code -9)", id="server", marks=THOROUGH
+        ),
         pytest.param(
             ENGINE, "APIServer_1", THREE_SERVERS, BY_SIGNAL, id="one_of_three", marks=THOROUGH
         ),

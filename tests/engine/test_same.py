@@ -88,7 +88,7 @@ THOROUGH = pytest.mark.thorough
         pytest.param(ENGINE, ("--rate=inf",), id="all_at_once", marks=THOROUGH),
         pytest.param(ENGINE, TWO_RANKS, id="two_tensor_ranks", marks=THOROUGH),
         pytest.param(ENGINE, TWO_STAGES, id="two_pipeline_stages"),
-        pytest.param(ENGINE, THREE_SERVERS, id="three_api_servers"),
+        pytest.param(ENGINE, THREE_SERVERS, id="three_api_servers", marks=THOROUGH),
         pytest.param(SGLANG, TWO_RANKS, id="sglang_two_tensor_ranks"),
         pytest.param(SGLANG, HICACHE, id="sglang_hicache", marks=THOROUGH),
     ],
