@@ -7,6 +7,7 @@ import ctypes
 import os
 import time
 
+_LIBC = ctypes.CDLL(None, use_errno=True)
 _NONBLOCK_CLOEXEC = os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -26,14 +27,9 @@ async def sleep_ns(duration_ns: int) -> None:
         return
     loop = asyncio.get_running_loop()
     rang = asyncio.Event()
-
-    def ring() -> None:
-        loop.remove_reader(timer)
-        rang.set()
-
     timer = _timer(duration_ns)
     try:
-        loop.add_reader(timer, ring)
+        loop.add_reader(timer, rang.set)
         await rang.wait()
     finally:
         loop.remove_reader(timer)
@@ -42,10 +38,9 @@ async def sleep_ns(duration_ns: int) -> None:
 
 def _timer(duration_ns: int) -> int:
     """A timerfd: `os` has them from Python 3.13 on."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    timer: int = libc.timerfd_create(time.CLOCK_MONOTONIC, _NONBLOCK_CLOEXEC)
+    timer: int = _LIBC.timerfd_create(time.CLOCK_MONOTONIC, _NONBLOCK_CLOEXEC)
     if timer < 0:
         raise OSError(ctypes.get_errno(), "timerfd_create")
     setting = _Setting(value=_Timespec(*divmod(duration_ns, 10**9)))
-    libc.timerfd_settime(timer, 0, ctypes.byref(setting), None)
+    _LIBC.timerfd_settime(timer, 0, ctypes.byref(setting), None)
     return timer

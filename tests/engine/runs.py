@@ -16,6 +16,10 @@ from warpserve.bench.run_folder import RunFolder
 from warpserve.bench.steps import REQUEST_PREFIX
 from warpserve.patches.engines import EngineRequirement
 
+TWO_RANKS = ("--gpu=h100-sxm:2", "--no-ghost-ranks")
+THREE_SERVERS = ("--", "--api-server-count=3")
+"""Options of `bench`: of what runs in several processes."""
+
 
 @dataclass(frozen=True)
 class Run:

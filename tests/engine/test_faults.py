@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.runs import bench_command
+from tests.engine.runs import THREE_SERVERS, TWO_RANKS, bench_command
 from tests.engine.sessions import ENGINE, LIMIT_S
 from tests.engine.sglang_served import SGLANG
 from tests.harness import Warpserve, children_of, eventually
@@ -73,8 +73,6 @@ def _called(root: int, name: str) -> int:
     return next(pid for pid, title in titles.items() if name in title)
 
 
-THREE_SERVERS = ("--", "--api-server-count=3")
-TWO_WORKERS = ("--gpu=h100-sxm:2", "--no-ghost-ranks")
 BY_SIGNAL, IN_MID_RUN = "was killed by signal 9", "the engine ended in mid-run"
 THOROUGH = pytest.mark.thorough
 
@@ -89,7 +87,7 @@ THOROUGH = pytest.mark.thorough
             ENGINE, "APIServer_1", THREE_SERVERS, BY_SIGNAL, id="one_of_three", marks=THOROUGH
         ),
         pytest.param(ENGINE, "VLLM::EngineCore", (), BY_SIGNAL, id="engine_core"),
-        pytest.param(ENGINE, "Worker_TP1", TWO_WORKERS, BY_SIGNAL, id="one_of_two", marks=THOROUGH),
+        pytest.param(ENGINE, "Worker_TP1", TWO_RANKS, BY_SIGNAL, id="one_of_two", marks=THOROUGH),
         pytest.param(SGLANG, "sglang::scheduler", ("--client=own",), IN_MID_RUN, id="sglang"),
     ],
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.runs import Run, bench
+from tests.engine.runs import THREE_SERVERS, TWO_RANKS, Run, bench
 from tests.engine.sessions import ENGINE
 from tests.engine.sglang_served import SGLANG
 from warpserve.bench.report.timeline import read_samples
@@ -76,9 +76,7 @@ def differences(one: dict[str, list[str]], other: dict[str, list[str]]) -> list[
     ]
 
 
-TWO_RANKS = ("--gpu=h100-sxm:2", "--no-ghost-ranks")
 TWO_STAGES = ("--gpu=h100-sxm:2", "--", "--pipeline-parallel-size=2")
-THREE_SERVERS = ("--", "--api-server-count=3")
 THOROUGH = pytest.mark.thorough
 
 
