@@ -53,6 +53,8 @@ class Options(NamedTuple):
     """What comes on top of a predictor."""
 
     scale: float = 1.0
+    prefill_scale: float | None = None
+    """Of what prefills add to a step; None: as `scale`."""
     host_ns: int = 0
     """Of each step."""
     frontend: Frontend = Frontend()
@@ -82,27 +84,34 @@ def read_spec(spec: str) -> MakePredictor:
 def _maker(spec: Spec) -> MakePredictor:
     kind, argument, options = spec
     make = _KINDS[kind](argument)
+    if kind in _OF_BATCHES and options.prefill_scale is not None:
+        raise PredictorError(f"prefill_scale: {kind} does not know a step without its prefills")
     if kind in _OF_KERNELS:
         make = _with_launches(make, options)
     elif options.launch_ns is None:
-        make = _adjusted(make, scale=options.scale)
+        make = _scaled(make, options)
     else:
         raise PredictorError(f"launch_host: steps of {kind} have all launches in them")
     if kind in _OF_OPERATORS:
         make = _with_drafter(make, _with_launches(analytic, options))
-    make = _adjusted(make, host_ns=options.host_ns)
+    make = _with_host(make, options.host_ns)
     return (lambda deployment: Strict(make(deployment))) if options.is_strict else make
 
 
-def _adjusted(make: MakePredictor, *, scale: float = 1.0, host_ns: int = 0) -> MakePredictor:
-    if scale == 1 and host_ns == 0:
+def _scaled(make: MakePredictor, options: Options) -> MakePredictor:
+    scale, prefill_scale = options.scale, options.prefill_scale
+    if scale == 1 and prefill_scale is None:
         return make
-    return lambda deployment: Adjusted(make(deployment), scale=scale, host_ns=host_ns)
+    return lambda deployment: Adjusted(make(deployment), scale=scale, prefill_scale=prefill_scale)
+
+
+def _with_host(make: MakePredictor, host_ns: int) -> MakePredictor:
+    return (lambda deployment: Adjusted(make(deployment), host_ns=host_ns)) if host_ns else make
 
 
 def _with_launches(make: MakePredictor, options: Options) -> MakePredictor:
     """What the GPU does is scaled, and what the host takes is not."""
-    scaled = _adjusted(make, scale=options.scale)
+    scaled = _scaled(make, options)
     launch_ns = LAUNCH_NS if options.launch_ns is None else options.launch_ns
     return lambda deployment: eager(scaled(deployment), deployment, launch_ns)
 
@@ -187,13 +196,15 @@ def _of_drafter(make: MakePredictor, roofline: MakePredictor, drafter: Deploymen
 
 
 def _read_options(text: str) -> Options:
-    """From ``scale=1.05,host=2ms,launch_host=50us,…,strict``, all optional."""
+    """From ``scale=1.05,prefill_scale=1.1,host=2ms,…,strict``, all optional."""
     options = Options()
     frontend = Frontend()
     for option in text.split(",") if text else ():
         name, _, value = option.partition("=")
         if name == "scale":
-            options = options._replace(scale=_scale(value))
+            options = options._replace(scale=_scale(name, value))
+        elif name == "prefill_scale":
+            options = options._replace(prefill_scale=_scale(name, value))
         elif name == "host":
             options = options._replace(host_ns=duration_ns_of(value))
         elif name == "launch_host":
@@ -206,17 +217,17 @@ def _read_options(text: str) -> Options:
             options = options._replace(is_strict=True)
         else:
             raise PredictorError(
-                f"no option {option!r}; there are: scale=1.05, host=2ms, launch_host=50us, "
-                "request_host=5ms, prompt_token_host=4us, strict"
+                f"no option {option!r}; there are: scale=1.05, prefill_scale=1.1, host=2ms, "
+                "launch_host=50us, request_host=5ms, prompt_token_host=4us, strict"
             )
     return options._replace(frontend=frontend)
 
 
-def _scale(text: str) -> float:
+def _scale(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise PredictorError(f"scale={text!r} is no number") from None
+        raise PredictorError(f"{name}={text!r} is no number") from None
 
 
 def _constant(argument: str) -> MakePredictor:
@@ -249,5 +260,7 @@ _KINDS: dict[str, Callable[[str], MakePredictor]] = {
 }
 _OF_OPERATORS = ("aiconfigurator", "analytic")
 _OF_KERNELS = (*_OF_OPERATORS, "profile")
+_OF_BATCHES = ("constant", "replay")
+"""Kinds that know whole batches only."""
 _OF_FILES = ("learned", "profile", "replay")
 """Kinds whose argument is a path; a comma ends it."""

@@ -19,14 +19,24 @@ from typing import NamedTuple
 
 from tests.benchmarks.page import RESULTS
 from tests.benchmarks.predictors.clients import client_of, has_script
-from tests.benchmarks.predictors.serving_points import Cell, Point, closed_loops, waves
+from tests.benchmarks.predictors.prefill_parts import Instants, PrefillTime
+from tests.benchmarks.predictors.serving_points import (
+    Cell,
+    Point,
+    closed_loops,
+    deployment_of,
+    waves,
+)
 from tests.benchmarks.predictors.steady_state import Load
 from warpserve.bench import clients, results
 from warpserve.bench.config import RunConfig
 from warpserve.bench.engine import EngineLaunch, RunningEngine
 from warpserve.bench.experiment import planned_of
 from warpserve.bench.run_folder import RunError, RunFolder
+from warpserve.bench.results import RequestResult
 from warpserve.errors import WarpserveError
+from warpserve.predictors.replay import recorded_steps
+from warpserve.predictors.spec import predictor_of
 
 KEPT = RESULTS / "serving-points.csv"
 ENGINES = {"vllm": "vllm==0.24.0", "sglang": "sglang==0.5.23"}
@@ -52,6 +62,10 @@ class Outcome(NamedTuple):
     """The mean over requests."""
     ttft_ms: float
     """`Client.ttft_s`."""
+    tpot_prefill_ms: float | None = None
+    """Of `tpot_ms`, what prefills add (prefill_parts.py); None where that is not asked for."""
+    ttft_prefill_ms: float | None = None
+    """Likewise, as a mean."""
 
     @property
     def load(self) -> Load:
@@ -153,7 +167,7 @@ def _outcome(
     measured = results.read_fast_results(run.client_result, run.steps)
     client = client_of(cell)
     requests = client.counted(measured, load)
-    return Outcome(
+    outcome = Outcome(
         cell.engine,
         cell.deployment,
         load.input_tokens,
@@ -162,6 +176,33 @@ def _outcome(
         len(requests),
         tpot_ms=round(1e3 * statistics.mean(r.tpot_s for r in requests if r.tpot_s), 4),
         ttft_ms=round(1e3 * client.ttft_s([r.ttft_s for r in requests if r.ttft_s]), 3),
+    )
+    return _with_prefills(cell, outcome, requests, run.steps) if has_ttft(cell) else outcome
+
+
+def has_ttft(cell: Cell) -> bool:
+    """Whether TTFTs of the cell's points are comparable with those of a run."""
+    return client_of(cell).counts_all and not cell.comes_in_waves
+
+
+def _with_prefills(
+    cell: Cell, outcome: Outcome, requests: Sequence[RequestResult], steps: Path
+) -> Outcome:
+    predictor = predictor_of("aiconfigurator", deployment_of(cell))
+    prefills = PrefillTime(recorded_steps(str(steps)), predictor)
+    instants = [
+        Instants(
+            round(1e9 * request.start_s),
+            round(1e9 * (request.start_s + request.ttft_s)),
+            round(1e9 * (request.start_s + request.ttft_s + sum(request.itl_s))),
+            request.output_tokens,
+        )
+        for request in requests
+        if request.ttft_s is not None
+    ]
+    return outcome._replace(
+        tpot_prefill_ms=round(statistics.mean(map(prefills.of_tpot_ns, instants)) / 1e6, 4),
+        ttft_prefill_ms=round(statistics.mean(map(prefills.of_ttft_ns, instants)) / 1e6, 3),
     )
 
 
@@ -194,7 +235,7 @@ def read_kept() -> list[Outcome]:
                 row["engine"],
                 row["deployment"],
                 *(int(row[name]) for name in Outcome._fields[2:6]),
-                *(float(row[name]) for name in Outcome._fields[6:]),
+                *(float(row[name]) if row[name] else None for name in Outcome._fields[6:]),
             )
             for row in csv.DictReader(file)
         ]
