@@ -1,4 +1,4 @@
-"""What a fit to a real run adds to any predictor: ``scale x t + host``, and a scale for prefills."""
+"""What a fit to a real run adds to a predictor: ``scale x t + host``, and a scale of prefills."""
 
 from __future__ import annotations
 

@@ -83,9 +83,9 @@ def read_spec(spec: str) -> MakePredictor:
 
 def _maker(spec: Spec) -> MakePredictor:
     kind, argument, options = spec
-    make = _KINDS[kind](argument)
     if kind in _OF_BATCHES and options.prefill_scale is not None:
         raise PredictorError(f"prefill_scale: {kind} does not know a step without its prefills")
+    make = _KINDS[kind](argument)
     if kind in _OF_KERNELS:
         make = _with_launches(make, options)
     elif options.launch_ns is None:
@@ -133,6 +133,11 @@ def parse(spec: str) -> Spec:
 def has_launches(spec: str) -> bool:
     """Whether ``launch_host=`` may be said of it. Raises PredictorError."""
     return parse(spec).kind in _OF_KERNELS
+
+
+def knows_prefills(spec: str) -> bool:
+    """Whether ``prefill_scale=`` may be said of it. Raises PredictorError."""
+    return parse(spec).kind not in _OF_BATCHES
 
 
 def check_spec(spec: str, hardware: Hardware | None) -> None:

@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from warpserve.bench.calibration.fitting import Line, Rest, fit_frontend, fit_steps, rests, split
+from warpserve.bench.calibration.fitting import (
+    Line,
+    Rest,
+    fit_frontend,
+    fit_prefills,
+    fit_steps,
+    rests,
+    split,
+)
 from warpserve.bench.calibration.observations import (
     FirstToken,
     Observation,
@@ -18,6 +26,7 @@ from warpserve.bench.calibration.observations import (
     of_recording,
     of_tokens,
 )
+from warpserve.bench.calibration.prefills import of_prefills
 from warpserve.bench.calibration.sampling import Sampled, sampling_of
 from warpserve.bench.models import model_named
 from warpserve.bench.real.files import write_run
@@ -33,6 +42,7 @@ from warpserve.predictors.captured import padded_tokens
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.predictor import Prediction, PredictorError, Provenance
+from warpserve.predictors.prefills import added_by_prefills_ns
 from warpserve.predictors.replay import recorded_steps
 from warpserve.predictors.spec import Frontend, Options, parse, predictor_of, read_spec
 
@@ -75,12 +85,22 @@ def test_a_model_says_how_its_tokens_are_chosen(tmp_path: Path) -> None:
     assert model_named(str(tmp_path)).generation() == {}
 
 
-def real_ns(batch: Batch) -> float:
-    return SCALE * PLAIN.predict(batch).duration_ns + HOST_NS
+def real_ns(batch: Batch, prefill_scale: float = SCALE) -> float:
+    predicted_ns = PLAIN.predict(batch).duration_ns
+    added_ns = added_by_prefills_ns(PLAIN, batch, predicted_ns)
+    return SCALE * (predicted_ns - added_ns) + prefill_scale * added_ns + HOST_NS
 
 
-def served(arrivals_s: Sequence[float], *, has_itl: bool = True) -> Run:
-    """Requests of 500 and more tokens for 60, by an engine that takes one prompt a step."""
+def served(
+    arrivals_s: Sequence[float],
+    *,
+    engine: str = "vllm",
+    has_itl: bool = True,
+    prefill_scale: float = SCALE,
+) -> Run:
+    """Requests of 500 and more tokens for 60, by an engine that takes one prompt a step: beside
+    decodes, or alone if it is SGLang.
+    """
     waiting = [(arrival_s + REQUEST_HOST_NS / 1e9, i) for i, arrival_s in enumerate(arrivals_s)]
     token_s: dict[int, list[float]] = {i: [] for i in range(len(arrivals_s))}
     running: list[int] = []
@@ -88,14 +108,19 @@ def served(arrivals_s: Sequence[float], *, has_itl: bool = True) -> Run:
     while waiting or running:
         if not running:
             now_s = max(now_s, waiting[0][0])
+        given = list(running)
         steps = [RequestStep(1, prompt_of(i) + len(token_s[i]) - 1, False) for i in running]
         if waiting and waiting[0][0] <= now_s:
             _, new = waiting.pop(0)
+            if engine == "sglang":
+                given, steps = [], []
+            given.append(new)
             steps.append(RequestStep(prompt_of(new), 0, True))
             running.append(new)
         tokens = sum(step.new_tokens for step in steps)
-        now_s += real_ns(Batch(tuple(steps), padded_tokens(tokens))) / 1e9
-        for i in running:
+        batch = Batch(tuple(steps), padded_tokens(tokens))
+        now_s += real_ns(batch, prefill_scale) / 1e9
+        for i in given:
             token_s[i].append(now_s)
         running = [i for i in running if len(token_s[i]) < 60]
     requests = tuple(
@@ -112,7 +137,11 @@ def served(arrivals_s: Sequence[float], *, has_itl: bool = True) -> Run:
         )
         for i, arrival_s in enumerate(arrivals_s)
     )
-    return Run(sources=(Source(name="x", sha256="", format="x"),), requests=requests)
+    return Run(
+        sources=(Source(name="x", sha256="", format="x"),),
+        deployment=RealDeployment.model_validate({"engine": engine}),
+        requests=requests,
+    )
 
 
 def prompt_of(index: int) -> int:
@@ -143,6 +172,71 @@ def test_a_clients_times_give_scale_host_and_what_a_request_takes(has_itl: bool)
     frontend = fit_frontend(rests(alone, line))
     assert frontend.request_ns == pytest.approx(REQUEST_HOST_NS, rel=0.15)
     assert frontend.prompt_token_ns == 0
+
+
+OVERLAPPING = [30 + 0.12 * i for i in range(24)]
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+@pytest.mark.parametrize("prefill_scale", [0.8, 1.4])
+def test_a_clients_times_tell_prefills_by_who_decodes_meanwhile(
+    tmp_path: Path, engine: str, prefill_scale: float
+) -> None:
+    run = served([*ALONE, *OVERLAPPING], engine=engine, prefill_scale=prefill_scale)
+    line = fitted(run)
+    found = of_prefills(run, PLAIN)
+    assert len(found) > 15
+    assert fit_prefills(found, line) == pytest.approx(prefill_scale, rel=0.05)
+    write_run(tmp_path / "real.json", run)
+    result = calibrate(str(tmp_path / "real.json"), *OPTIONS, "--json")
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)
+    options = parse(said["spec"]).options
+    assert options.prefill_scale == pytest.approx(prefill_scale, rel=0.05)
+    assert options.frontend.request_ns == pytest.approx(REQUEST_HOST_NS, rel=0.25)
+    assert "of them with prefills" in said["fitted_on"]
+    calibrated = predictor_of(said["spec"], LLAMA)
+    decodes = (RequestStep(1, 800, False),) if engine == "vllm" else ()
+    prompt = Batch((*decodes, RequestStep(700, 0, True)), 700 + len(decodes))
+    expected_ns = real_ns(prompt, prefill_scale)
+    assert calibrated.predict(prompt).duration_ns == pytest.approx(expected_ns, rel=0.02)
+
+
+def test_prompts_that_wait_together_may_have_been_cut() -> None:
+    run = served([20.0, 20.05, 20.051, 20.052])
+    whole = RealDeployment(max_num_batched_tokens=8_192)
+    cut = RealDeployment(max_num_batched_tokens=512)
+    assert len(of_prefills(run.model_copy(update={"deployment": whole}), PLAIN)) == 3
+    assert of_prefills(run.model_copy(update={"deployment": cut}), PLAIN) == []
+
+
+def test_steps_of_both_kinds_are_not_taken_for_each_other() -> None:
+    """``--enable-mixed-chunk``, or a run that does not say its engine."""
+    mixed = served(OVERLAPPING)
+    of_sglang = RealDeployment.model_validate({"engine": "sglang"})
+    assert of_prefills(mixed, PLAIN)
+    assert of_prefills(mixed.model_copy(update={"deployment": of_sglang}), PLAIN) == []
+    apart = served(OVERLAPPING, engine="sglang")
+    assert of_prefills(apart, PLAIN)
+    assert of_prefills(apart.model_copy(update={"deployment": RealDeployment()}), PLAIN) == []
+
+
+def test_without_the_times_of_tokens_nobody_was_seen_to_wait() -> None:
+    assert of_prefills(served(OVERLAPPING, has_itl=False), PLAIN) == []
+
+
+def test_prompts_of_a_prefix_cache_tell_nothing_of_a_gpu(tmp_path: Path) -> None:
+    """Those of the second file are those of the first, which the same server has had before."""
+    first, second = (read_run(REAL_RUNS / f"vllm{name}.json.gz") for name in ("", "-concurrency"))
+    for each in of_prefills(first, PLAIN):
+        assert each.predicted_ns == pytest.approx(each.measured_ns, rel=0.005)
+    assert all(each.predicted_ns > 1.05 * each.measured_ns for each in of_prefills(second, PLAIN))
+    long = tuple(each.model_copy(update={"input_tokens": 2_000}) for each in second.requests)
+    write_run(tmp_path / "real.json", second.model_copy(update={"requests": long}))
+    result = calibrate(str(tmp_path / "real.json"), *OPTIONS)
+    assert result.exit_code == 0, result.output
+    assert "no scale of a GPU; did the prefix cache have the prompts?" in result.output
+    assert "prefill_scale=" not in result.output
 
 
 def test_one_by_one_it_need_not_be_said_when_they_were_sent() -> None:
@@ -244,7 +338,9 @@ def recording(tmp_path: Path) -> Path:
 
 
 def test_a_recordings_steps_last_until_the_next(recording: Path) -> None:
-    line = fit_steps(split(of_recording(recorded_steps(str(recording)), PLAIN), 8).known)
+    known = split(of_recording(recorded_steps(str(recording)), PLAIN), 8).known
+    line = fit_steps(known)
+    assert fit_prefills(known, line) == pytest.approx(SCALE, rel=0.01)
     assert line.scale == pytest.approx(SCALE, rel=0.01)
     assert line.host_ns == pytest.approx(HOST_NS, rel=0.05)
 
@@ -377,6 +473,6 @@ def test_options_come_behind_a_path(tmp_path: Path) -> None:
     assert parse(spec) == (
         "replay",
         str(tmp_path),
-        Options(2.0, 1_000, Frontend(3_000_000, 7), False),
+        Options(scale=2.0, host_ns=1_000, frontend=Frontend(3_000_000, 7)),
     )
     assert predictor_of(spec, LLAMA).predict(batch).duration_ns == 3_000

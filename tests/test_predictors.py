@@ -52,8 +52,9 @@ from warpserve.predictors.predictor import (
     PredictorError,
     Provenance,
 )
+from warpserve.predictors.prefills import decodes_alone
 from warpserve.predictors.replay import Replay, recorded_steps, replay
-from warpserve.predictors.spec import predictor_of, predictor_of_session, read_spec
+from warpserve.predictors.spec import knows_prefills, predictor_of, predictor_of_session, read_spec
 from warpserve.predictors.strict import Strict
 from warpserve.predictors.warned import Warned
 from warpserve.predictors.weights import weights_of
@@ -399,6 +400,7 @@ BATCHES = st.lists(
 ALL: dict[str, Explaining] = {
     "constant": Constant(5_000_000),
     "adjusted": Adjusted(Constant(5_000_000), scale=1.5, host_ns=2_000_000),
+    "prefills apart": predictor_of("analytic:scale=0.9,prefill_scale=1.3,host=1ms", deployment()),
 }
 ALL |= {f"analytic {name}": predictor_of("analytic", deployment(name)) for name in MODELS}
 
@@ -490,6 +492,40 @@ def test_scale_and_host_come_on_top() -> None:
     assert [row.name for row in fitted.explain(batch)][-2:] == ["scale", "host"]
 
 
+def test_what_prefills_add_has_a_scale_of_its_own() -> None:
+    plain = predictor_of("analytic", deployment())
+    fitted = predictor_of("analytic:scale=0.9,prefill_scale=1.3,host=2ms", deployment())
+    few, alone = decodes(8, 1000), prefill(2_000)
+    both = Batch((*few.requests, *alone.requests), 2_008)
+    added_ns = ns(plain, both) - ns(plain, few)
+    assert added_ns > ns(plain, few)
+    assert ns(fitted, few) == math.ceil(0.9 * ns(plain, few)) + 2_000_000
+    assert ns(fitted, alone) == pytest.approx(1.3 * ns(plain, alone) + 2_000_000, abs=1)
+    expected_ns = 0.9 * ns(plain, few) + 1.3 * added_ns + 2_000_000
+    assert ns(fitted, both) == pytest.approx(expected_ns, abs=1)
+    rows = fitted.explain(both)
+    assert [row.name for row in rows][-3:] == ["scale", "prefill scale", "host"]
+    assert sum(row.duration_ns for row in rows) == pytest.approx(ns(fitted, both), abs=2)
+
+
+def test_decodes_alone_run_as_an_engine_runs_them() -> None:
+    requests = (*decodes(5, 1000).requests, RequestStep(2_000, 0, True))
+    batch = Batch(requests, 2_005, launch=Launch.COMPILED, shared_tokens=2_005 + 64)
+    alone = decodes_alone(batch)
+    assert alone == Batch(requests[:5], 8, launch=Launch.GRAPH, shared_tokens=8 + 64)
+    assert decodes_alone(Batch(requests[5:], 2_000)) is None
+    eager_batch = batch._replace(launch=Launch.EAGER, shared_tokens=None)
+    assert decodes_alone(eager_batch) == Batch(requests[:5], 8, launch=Launch.EAGER)
+
+
+def test_whole_batches_have_no_part_that_prefills_add() -> None:
+    assert knows_prefills("learned:file")
+    assert not knows_prefills("constant:10ms")
+    assert not knows_prefills("replay:folder")
+    with pytest.raises(PredictorError, match="replay does not know a step without its prefills"):
+        read_spec("replay:folder,prefill_scale=1.1")
+
+
 def eagerly(batch: Batch) -> Batch:
     return batch._replace(launch=Launch.EAGER)
 
@@ -550,6 +586,7 @@ def test_a_drafter_is_launched_too() -> None:
         "analytic:scale",
         "analytic:scale=",
         "analytic:scale=fast",
+        "analytic:prefill_scale=",
         "analytic:host=2",
         "analytic:host=-2ms",
         "analytic:speed=2",
@@ -572,10 +609,11 @@ def test_strict_predictors_guess_nothing() -> None:
     assert isinstance(predictor_of("analytic:host=1ms,strict", deployment()), Strict)
 
 
+@pytest.mark.parametrize("name", ["scale", "prefill_scale"])
 @pytest.mark.parametrize("scale", ["0", "-1", "nan", "inf"])
-def test_a_scale_is_a_number_above_0(scale: str) -> None:
-    with pytest.raises(PredictorError, match="scale"):
-        predictor_of(f"analytic:scale={scale}", deployment())
+def test_a_scale_is_a_number_above_0(name: str, scale: str) -> None:
+    with pytest.raises(PredictorError, match=f"^{name} is a number above 0"):
+        predictor_of(f"analytic:{name}={scale}", deployment())
 
 
 def test_predictors_load_without_any_package() -> None:

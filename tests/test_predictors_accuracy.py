@@ -8,7 +8,9 @@ import pytest
 
 from tests.benchmarks import cookbook
 from tests.benchmarks.predictors.clients import INFERENCEX, steady
+from tests.benchmarks.predictors.engine_errors import Part, fit_scales
 from tests.benchmarks.predictors.errors import Errors
+from tests.benchmarks.predictors.prefill_parts import Instants, PrefillTime
 from tests.benchmarks.predictors.profiles import PROFILES, Profile
 from tests.benchmarks.predictors.real_runs import _RUNS, decode_steps
 from tests.benchmarks.predictors.serving_points import points_by_cell, waves
@@ -17,12 +19,13 @@ from tests.benchmarks.predictors.steady_state import Load, tpot_ns, wave
 from warpserve.bench.calibration.fitting import fit_line
 from warpserve.bench.models import model_named
 from warpserve.bench.results import RequestResult
-from warpserve.predictors.batch import Batch
+from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.constant import Constant
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.eager import LAUNCH_NS, launches
 from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.predictor import Prediction, Provenance
+from warpserve.predictors.replay import RecordedStep
 
 
 class ByTokens:
@@ -154,3 +157,44 @@ def test_more_flags_depend_on_the_load() -> None:
         engine_flags=("--a",), flags_of_load=lambda load: (str(load.concurrency),)
     )
     assert client.flags(Load(4, 100, 10)) == ("--a", "4")
+
+
+# What prefills add to a run, and scales apart
+
+
+def test_a_run_s_times_are_split_into_decodes_and_what_prefills_add() -> None:
+    """One request of two is prefilled while the other decodes."""
+    decode, prefill = RequestStep(1, 50, False), RequestStep(10, 0, True)
+    batches = [
+        Batch((RequestStep(3, 0, True),), 3),
+        Batch((decode, prefill), 11),
+        Batch((decode, decode), 2),
+        Batch((decode, decode), 2),
+    ]
+    steps, now_ns = [], 1_000
+    for batch in batches:
+        prediction = Prediction(batch.new_tokens, Provenance.STATED)
+        steps.append(RecordedStep(batch, prediction, now_ns, frozenset()))
+        now_ns += batch.new_tokens
+    times = PrefillTime(steps, ByTokens())
+    first, second = Instants(1_000, 1_003, 1_018, 4), Instants(1_003, 1_014, 1_018, 3)
+    assert (times.of_ttft_ns(first), times.of_ttft_ns(second)) == (3, 10)
+    assert times.of_tpot_ns(first) == pytest.approx(10 / 3)
+    assert times.of_tpot_ns(second) == 0
+    came_in_the_middle = Instants(1_003 + 5, 1_014, 1_014, 1)
+    assert times.of_ttft_ns(came_in_the_middle) == pytest.approx(10 * 6 / 11)
+    assert times.of_tpot_ns(came_in_the_middle) == 0
+    assert times.of_ttft_ns(Instants(0, 1_003, 1_003, 1)) == 3, "sent before any step"
+
+
+def test_two_scales_are_found_from_figures_that_are_made_of_both() -> None:
+    parts = [
+        Part(decodes_ns, prefills_ns, 0.9 * decodes_ns + 1.3 * prefills_ns)
+        for decodes_ns, prefills_ns in ((10, 1), (10, 3), (2, 50), (2, 300))
+    ]
+    scales = fit_scales(parts)
+    assert scales is not None
+    assert scales.scale == pytest.approx(0.9, abs=0.03)
+    assert scales.prefill_scale == pytest.approx(1.3, abs=0.01)
+    assert scales.of(110.0, 100.0) == pytest.approx(0.9 * 10 + 1.3 * 100, rel=0.01)
+    assert fit_scales(parts[:3]) is None

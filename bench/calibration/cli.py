@@ -1,4 +1,4 @@
-"""`warpserve calibrate`: two numbers a deployment, and one a request, from a real run."""
+"""`warpserve calibrate`: numbers of a deployment's steps and of its requests, from a real run."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rich.table import Table
 from warpserve.bench.calibration import fitting, observations
 from warpserve.bench.calibration.fitting import Errors, Line, Split
 from warpserve.bench.calibration.observations import FirstToken
+from warpserve.bench.calibration.prefills import of_prefills
 from warpserve.bench.calibration.sampling import Sampled, sampling_of
 from warpserve.bench.models import model_named
 from warpserve.bench.predict import options
@@ -31,7 +32,14 @@ from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.eager import launches
 from warpserve.predictors.predictor import Predictor, PredictorError
 from warpserve.predictors.replay import recorded_steps
-from warpserve.predictors.spec import Frontend, Options, has_launches, parse, predictor_of
+from warpserve.predictors.spec import (
+    Frontend,
+    Options,
+    has_launches,
+    knows_prefills,
+    parse,
+    predictor_of,
+)
 
 
 def calibrate(
@@ -59,9 +67,10 @@ def calibrate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="for programs")] = False,
 ) -> None:
-    """Fit scale, host time of a step and of a request to a real run at low concurrency.
+    """Fit scales, host time of a step and of a request to a real run at low concurrency.
 
-    Then measured = scale x predicted + host, and what was not fitted to tells how far that holds.
+    Then measured = scale x predicted + host, with a scale of its own for what prefills add. What
+    was not fitted to tells how far that holds.
     """
     try:
         if parse(predictor).options != Options():
@@ -72,7 +81,10 @@ def calibrate(
         run = merged(read_run(files[0]), [read_run(file) for file in files[1:]])
         _check_layout(run, deployment)
         sampling = sampling_of(run, model_named(model).generation())
-        found = _Calibrated(files, run, predictor_of(predictor, deployment), sampling, concurrency)
+        found = _Calibrated(
+            files, run, predictor_of(predictor, deployment), sampling, concurrency,
+            prefills_apart=knows_prefills(predictor),
+        )  # fmt: skip
         if found.has_eager_steps and has_launches(predictor):
             without = predictor_of(f"{predictor}{_separator(predictor)}launch_host=0ns", deployment)
             found.find_launches(without, launches(deployment))
@@ -106,6 +118,8 @@ class _Calibrated:
         predictor: Predictor,
         sampling: Sampling,
         most_requests: int,
+        *,
+        prefills_apart: bool,
     ) -> None:
         """Raises PredictorError and RunError where the run does not have it."""
         self.source = str(files[0].absolute())
@@ -119,10 +133,21 @@ class _Calibrated:
         if recorded is not None:
             found = observations.of_recording(self._steps, predictor)
         else:
-            found = observations.of_tokens(run, sampled)
+            found = observations.of_tokens(run, sampled) + of_prefills(run, sampled)
+        if not prefills_apart:
+            found = [each._replace(added_ns=0.0) for each in found]
         self.split: Split = fitting.split(found, most_requests)
         self.most_requests = most_requests
         self.line: Line = fitting.fit_steps(self.split.known)
+        self.why_no_prefills = ""
+        if (prefill_scale := fitting.fit_prefills(self.split.known, self.line)) is not None:
+            if fitting.is_of_a_gpu(prefill_scale):
+                self.line = self.line._replace(prefill_scale=prefill_scale)
+            else:
+                self.why_no_prefills = (
+                    f"steps with prefills took {prefill_scale:.2f} of what the predictor says that "
+                    "prefills add: no scale of a GPU; did the prefix cache have the prompts?"
+                )
         self.first_tokens = first_tokens
         self.frontend: Frontend | None = None
         self.why_unknown = "none was alone"
@@ -153,7 +178,8 @@ class _Calibrated:
             source=self.source,
             fitted_on=(
                 f"{len(self.split.known):,} observations with up to {self.most_requests} requests "
-                f"under way; {len(self.first_tokens):,} first tokens of requests alone"
+                f"under way, {sum(each.added_ns > 0 for each in self.split.known):,} of them with "
+                f"prefills; {len(self.first_tokens):,} first tokens of requests alone"
             ),
             held_out=f"{len(self.split.others):,} observations: {self.split.what}",
             held_out_median=held_out.median if held_out else None,
@@ -163,6 +189,8 @@ class _Calibrated:
     def _spec(self, predictor: str) -> str:
         host_ns = round(self.line.host_ns)
         fitted = [f"scale={self.line.scale:.4f}", f"host={host_ns}ns"]
+        if self.line.prefill_scale is not None:
+            fitted.append(f"prefill_scale={self.line.prefill_scale:.4f}")
         if self.launch_ns is not None:
             fitted.append(f"launch_host={self.launch_ns}ns")
         if self.frontend is not None:
@@ -179,6 +207,8 @@ class _Calibrated:
                 table.add_row(f"{what}, {name}", *_cells(fitting.errors(of, line)))
         console().print(table)
         typer.echo(f"fitted on {calibration.fitted_on}; held out {calibration.held_out}")
+        if self.why_no_prefills:
+            typer.echo(self.why_no_prefills)
         if self.frontend is None:
             typer.echo(f"what a request takes beside its steps is unknown: {self.why_unknown}")
         typer.echo(f"--predictor {calibration.spec}")

@@ -1,4 +1,8 @@
-"""``measured = scale x predicted + host``, from observations at low concurrency."""
+"""``measured = scale x predicted + host``, from observations at low concurrency.
+
+What prefills add to a step has a scale of its own: they keep the GPU's multipliers busy, where
+decodes wait for memory.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +26,10 @@ _FAR = 4.0
 """Times the noise: a pause of the host, not a step."""
 _ROUNDS = 4
 _FEWEST = 5
+_MOSTLY = 0.5
+"""Of a step that prefills add to."""
+_LEAST_OF_A_GPU = 0.4
+"""Of what a predictor says of prefills."""
 _APART_TOKENS = 256
 """Prompts that are nearer to each other tell of the host's noise alone."""
 _FEWEST_PAIRS = 20
@@ -32,9 +40,16 @@ _BOUND = 1.25
 class Line(NamedTuple):
     scale: float
     host_ns: float
+    prefill_scale: float | None = None
+    """Of what prefills add; None: as `scale`."""
 
-    def at(self, predicted_ns: float) -> float:
-        return self.scale * predicted_ns + self.host_ns
+    def at(self, predicted_ns: float, added_ns: float = 0.0) -> float:
+        """``added_ns``: of ``predicted_ns``, by prefills."""
+        more = 0.0 if self.prefill_scale is None else self.prefill_scale - self.scale
+        return self.scale * predicted_ns + more * added_ns + self.host_ns
+
+    def of(self, observation: Observation) -> float:
+        return self.at(observation.predicted_ns, observation.added_ns)
 
 
 class Split(NamedTuple):
@@ -55,8 +70,10 @@ def split(observations: Sequence[Observation], most_requests: int) -> Split:
     others = [each for each in observations if each.requests > most_requests]
     what = f"more than {most_requests} requests under way"
     if not others:
-        cut = len(known) * 4 // 5
-        known, others, what = known[:cut], known[cut:], "the last fifth of the run"
+        kinds = [[e for e in known if bool(e.added_ns) == has_prefill] for has_prefill in (0, 1)]
+        known = [each for kind in kinds for each in kind[: len(kind) * 4 // 5]]
+        others = [each for kind in kinds for each in kind[len(kind) * 4 // 5 :]]
+        what = "the last fifth of the run"
     if len(known) < _FEWEST:
         raise RunError(
             f"{len(known)} observations with up to {most_requests} requests under way are too few "
@@ -89,6 +106,30 @@ def fit_line(pairs: Sequence[tuple[float, float]], noise: float = _NOISE) -> Lin
 
 
 def fit_steps(known: Sequence[Observation]) -> Line:
+    """To decodes alone, where there are enough."""
+    decodes = [each for each in known if not each.added_ns]
+    return _fit_all(decodes if len(decodes) >= _FEWEST else known)
+
+
+def fit_prefills(known: Sequence[Observation], line: Line) -> float | None:
+    """The scale of what prefills add: the median of steps that are mostly theirs.
+
+    None for too few. ``line``: of decodes.
+    """
+    scales = [
+        (each.measured_ns - line.at(each.predicted_ns - each.added_ns)) / each.added_ns
+        for each in known
+        if each.added_ns > _MOSTLY * each.predicted_ns
+    ]
+    return statistics.median(scales) if len(scales) >= _FEWEST else None
+
+
+def is_of_a_gpu(prefill_scale: float) -> bool:
+    """Prompts that a prefix cache had, of which a run does not tell, look like less than that."""
+    return _LEAST_OF_A_GPU < prefill_scale < 1 / _LEAST_OF_A_GPU
+
+
+def _fit_all(known: Sequence[Observation]) -> Line:
     """Again and again, with the noise that the last line has left, and without what is far off."""
     pairs = [(each.predicted_ns, each.measured_ns) for each in known]
     line = fit_line(pairs)
@@ -120,7 +161,9 @@ def rests(first_tokens: Sequence[FirstToken], line: Line) -> list[Rest]:
     return [
         Rest(
             each.prompt_tokens,
-            each.measured_ns - line.scale * each.predicted_ns - line.host_ns * each.steps,
+            each.measured_ns
+            - line.at(each.predicted_ns, each.predicted_ns)
+            - line.host_ns * (each.steps - 1),
         )
         for each in first_tokens
     ]
@@ -156,5 +199,5 @@ class Errors(NamedTuple):
 
 def errors(observations: Sequence[Observation], line: Line) -> Errors | None:
     """None for no observations."""
-    off = [abs(line.at(each.predicted_ns) / each.measured_ns - 1) for each in observations]
+    off = [abs(line.of(each) / each.measured_ns - 1) for each in observations]
     return Errors(len(off), statistics.median(off), max(off)) if off else None

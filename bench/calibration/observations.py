@@ -3,7 +3,7 @@
 A recording (`warpserve record`) has the steps themselves. The requests of a client tell less: of
 the time from one token to the next it is known who else was decoding, and with which context. Such
 an interval is one step, unless somebody waited for a first token in it: then prefills may have been
-in its steps, and it is left out.
+in its steps, and prefills.py decides.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from warpserve.bench.real.schema import Run
 from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.captured import SIZES, padded_tokens
 from warpserve.predictors.predictor import Predictor
+from warpserve.predictors.prefills import added_by_prefills_ns
 from warpserve.predictors.replay import RecordedStep
 
 _SURE_BUDGET = 2048
@@ -32,6 +33,8 @@ class Observation(NamedTuple):
     """Under way."""
     predicted_ns: float
     measured_ns: float
+    added_ns: float = 0.0
+    """Of `predicted_ns`, what prefills add."""
 
 
 class FirstToken(NamedTuple):
@@ -60,14 +63,17 @@ def of_recording(steps: Sequence[RecordedStep], predictor: Predictor) -> list[Ob
     """
     are_all_eager = all(step.batch.is_eager for step in steps)
     return [
-        Observation(
-            len(step.batch.requests),
-            predictor.predict(step.batch).duration_ns,
-            _period_ns(step, following),
-        )
+        _of_step(step, following, predictor)
         for step, following in pairwise(steps)
         if following.start_ns >= step.start_ns and (are_all_eager or not step.batch.is_eager)
     ]
+
+
+def _of_step(step: RecordedStep, following: RecordedStep, predictor: Predictor) -> Observation:
+    batch = step.batch
+    predicted_ns = predictor.predict(batch).duration_ns
+    added_ns = added_by_prefills_ns(predictor, batch, predicted_ns)
+    return Observation(len(batch.requests), predicted_ns, _period_ns(step, following), added_ns)
 
 
 def of_eager_steps(steps: Sequence[RecordedStep], without_launches: Predictor) -> list[EagerStep]:

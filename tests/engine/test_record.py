@@ -139,13 +139,14 @@ def test_what_was_recorded_is_for_predictors_and_benchmarks(folder: Path) -> Non
 
 def test_calibrating_to_a_recording_finds_what_was_said(folder: Path) -> None:
     files = (str(folder / "recording"), str(folder / "alone.json"))
-    options = ("--model=llama-3.1-8b", "--gpu=h100-sxm", "--predictor=analytic", "--json")
-    found = CliRunner().invoke(app, ["calibrate", *files, *options])
+    how = ("--model=llama-3.1-8b", "--gpu=h100-sxm", "--predictor=analytic", "--json")
+    found = CliRunner().invoke(app, ["calibrate", *files, *how])
     assert found.exit_code == 0, found.output
     said = json.loads(found.stdout)
-    scale, host_ns, frontend, *_ = parse(said["spec"]).options
-    assert scale == pytest.approx(1.2, rel=0.01)
-    assert host_ns == pytest.approx(1_000_000, rel=0.1)
-    assert frontend.prompt_token_ns == 0, "all prompts are alike"
-    assert frontend.request_ns == pytest.approx(7_000_000 + TEXT_WAIT_S * 1e9, rel=0.01)
+    options = parse(said["spec"]).options
+    assert options.scale == pytest.approx(1.2, rel=0.01)
+    assert options.prefill_scale == pytest.approx(1.2, rel=0.01)
+    assert options.host_ns == pytest.approx(1_000_000, rel=0.1)
+    assert options.frontend.prompt_token_ns == 0, "all prompts are alike"
+    assert options.frontend.request_ns == pytest.approx(7_000_000 + TEXT_WAIT_S * 1e9, rel=0.01)
     assert said["held_out_worst"] < 0.02

@@ -75,14 +75,16 @@ _ENGINE = """\
 The same points, each run: the real vLLM 0.24.0 on virtual GPUs, and a client that keeps as many
 requests under way (`python -m tests.benchmarks.predictors.engine_points`;
 [serving-points.csv](serving-points.csv) has what came out). Points of more than 1,024 output tokens
-are left out. The fit is made as above: with a closed loop, steps that all take longer change no
-batch, so that no point need be run again for it.
+are left out. With a closed loop, steps that take longer change no batch, so that no point need be
+run again for a fit.
 
 InferenceX publishes how it measures
 ([clients.py](../../tests/benchmarks/predictors/clients.py)), and Llama-3.1-70B and gpt-oss were run
 in that way: ten times as many requests as are under way, all from the start, lengths from 0.8 of
 the point's to all of it, means over all of them. Then TTFT, too, can be compared: the last table,
-with nothing fitted, and no time for a frontend. Who measured Qwen3 and how is not known: four times
+with no time for a frontend. There the two numbers are a scale of decodes and one of what prefills
+add (`scale`, `prefill_scale`), fitted to TPOT and TTFT of the points with a concurrency of up to 8;
+elsewhere scale and host, as above. Who measured Qwen3 and how is not known: four times
 as many requests, lengths spread by a fifth around the point's, and the first wave and the last do
 not count. All were run with greedy sampling; what that of the points takes more of each step is
 added afterwards.
@@ -113,7 +115,8 @@ Where it is worse, and why:
   makes up for. TPOT comes out 4 to 8 % too long: with few tokens Marlin's may be the faster.
 - Llama-3.1-70B on a single H200: prompts of 7,373 tokens take 18 % longer than the tables say, and
   only there; on eight GPUs they are right within 5 %. Kernels that are timed one by one do not heat
-  a GPU as a minute of prefills does; whether its clock went down is not known.
+  a GPU as a minute of prefills does; whether its clock went down is not known. A scale for all and
+  a host time can't tell that from decodes: they leave a worst TPOT of 16.9 % in that cell.
 - Concurrencies of up to 8 can hardly tell scale from host, and know nothing of what grows with
   concurrency: the fit makes some cells worse at high concurrency than no fit.
 - The estimate is no engine: how prefills of several requests meet in a step is left out, and more

@@ -32,8 +32,8 @@ from warpserve.bench import clients, results
 from warpserve.bench.config import RunConfig
 from warpserve.bench.engine import EngineLaunch, RunningEngine
 from warpserve.bench.experiment import planned_of
-from warpserve.bench.run_folder import RunError, RunFolder
 from warpserve.bench.results import RequestResult
+from warpserve.bench.run_folder import RunError, RunFolder
 from warpserve.errors import WarpserveError
 from warpserve.predictors.replay import recorded_steps
 from warpserve.predictors.spec import predictor_of

@@ -189,10 +189,46 @@ def markdown(kind: str) -> Iterator[str]:
     yield ""
 
 
-def table(cells: Mapping[Cell, Sequence[Point]], pairs_of: Pairs) -> Iterator[str]:
-    """A line a cell that has any, before a fit and after."""
-    yield f"| cell | {HEADINGS} | scale | host | fitted on | held out | median then | worst then |"
-    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+class Fit(NamedTuple):
+    """Two numbers of a cell, and how far it is then from points that they were not fitted to."""
+
+    scale: float
+    host_ns: float
+    prefill_scale: float | None
+    known: int
+    """Points that they were fitted to."""
+    errors: list[float]
+
+
+FitOf = Callable[[Cell, Sequence[Point]], Fit | None]
+
+
+def is_known(load: Load) -> bool:
+    """Whether it is fitted to."""
+    return load.concurrency <= _FIT_CONCURRENCY
+
+
+def fit_of_tpots(pairs: Iterable[tuple[Load, float, float]]) -> Fit | None:
+    """Scale and host; None for too few points."""
+    pairs = list(pairs)
+    known = [(p, m) for load, p, m in pairs if is_known(load)]
+    held_out = [(p, m) for load, p, m in pairs if not is_known(load)]
+    if len(known) < 2 or not held_out:
+        return None
+    line = fit_line(known)
+    errors = [line.at(p) / m - 1 for p, m in held_out]
+    return Fit(line.scale, line.host_ns, None, len(known), errors)
+
+
+def table(
+    cells: Mapping[Cell, Sequence[Point]], pairs_of: Pairs, fit_of: FitOf | None = None
+) -> Iterator[str]:
+    """A line a cell that has any, before a fit and after: `fit_of_tpots`, unless said."""
+    yield (
+        f"| cell | {HEADINGS} | scale | prefill scale | host | fitted on | held out |"
+        " median then | worst then |"
+    )
+    yield "|---|---|---|---|---|---|---|---|---|---|---|---|"
     before, after = [], []
     for cell, points in cells.items():
         pairs = list(pairs_of(cell, points))
@@ -200,25 +236,29 @@ def table(cells: Mapping[Cell, Sequence[Point]], pairs_of: Pairs) -> Iterator[st
         if not plain:
             continue
         before += plain
-        known = [(p, m) for load, p, m in pairs if load.concurrency <= _FIT_CONCURRENCY]
-        held_out = [(p, m) for load, p, m in pairs if load.concurrency > _FIT_CONCURRENCY]
         line = f"| {cell.label()} | {Errors.of(plain).cells()} |"
-        if len(known) < 2 or not held_out:
-            yield f"{line} | | {len(known)} | {len(held_out)} | | |"
+        fit = fit_of(cell, points) if fit_of is not None else fit_of_tpots(pairs)
+        if fit is None:
+            known = sum(is_known(load) for load, *_ in pairs)
+            yield f"{line} | | | {known} | {len(pairs) - known} | | |"
             continue
-        fitted = fit_line(known)
-        errors = [fitted.at(p) / m - 1 for p, m in held_out]
-        after += errors
-        summary = Errors.of(errors)
-        yield (
-            f"{line} {fitted.scale:.3f} | {fitted.host_ns / 1e6:.2f} ms | {len(known)} | "
-            f"{len(held_out)} | {summary.median:.1%} | {summary.worst:.1%} |"
-        )
+        after += fit.errors
+        yield f"{line} {_cells_of(fit)} |"
     last = "| | |"
     if after:
         fitted_all = Errors.of(after)
         last = f"{fitted_all.points} | {fitted_all.median:.1%} | {fitted_all.worst:.1%} |"
-    yield f"| **all** | {Errors.of(before).cells()} | | | | {last}"
+    yield f"| **all** | {Errors.of(before).cells()} | | | | | {last}"
+
+
+def _cells_of(fit: Fit) -> str:
+    summary = Errors.of(fit.errors)
+    prefill_scale = "" if fit.prefill_scale is None else f"{fit.prefill_scale:.3f}"
+    host = "" if fit.prefill_scale is not None else f"{fit.host_ns / 1e6:.2f} ms"
+    return (
+        f"{fit.scale:.3f} | {prefill_scale} | {host} | {fit.known} |"
+        f" {summary.points} | {summary.median:.1%} | {summary.worst:.1%}"
+    )
 
 
 def _pairs(kind: str, cell: Cell, points: Sequence[Point]) -> Iterator[tuple[Load, float, float]]:
