@@ -19,6 +19,7 @@ from warpserve.bench.calibration.fitting import (
     rests,
     split,
 )
+from warpserve.bench.calibration.frontends import Span, in_most, request_ns_of
 from warpserve.bench.calibration.observations import (
     FirstToken,
     Observation,
@@ -97,20 +98,21 @@ def served(
     engine: str = "vllm",
     has_itl: bool = True,
     prefill_scale: float = SCALE,
+    schedules_ahead: bool = False,
 ) -> Run:
     """Requests of 500 and more tokens for 60, by an engine that takes one prompt a step: beside
-    decodes, or alone if it is SGLang.
+    decodes, or alone if it is SGLang; who comes while a step runs is in the next, or the one after.
     """
     waiting = [(arrival_s + REQUEST_HOST_NS / 1e9, i) for i, arrival_s in enumerate(arrivals_s)]
     token_s: dict[int, list[float]] = {i: [] for i in range(len(arrivals_s))}
     running: list[int] = []
-    now_s = 0.0
+    now_s = scheduled_s = 0.0
     while waiting or running:
         if not running:
-            now_s = max(now_s, waiting[0][0])
+            now_s = scheduled_s = max(now_s, waiting[0][0])
         given = list(running)
         steps = [RequestStep(1, prompt_of(i) + len(token_s[i]) - 1, False) for i in running]
-        if waiting and waiting[0][0] <= now_s:
+        if waiting and waiting[0][0] <= scheduled_s:
             _, new = waiting.pop(0)
             if engine == "sglang":
                 given, steps = [], []
@@ -119,7 +121,9 @@ def served(
             running.append(new)
         tokens = sum(step.new_tokens for step in steps)
         batch = Batch(tuple(steps), padded_tokens(tokens))
+        started_s = now_s
         now_s += real_ns(batch, prefill_scale) / 1e9
+        scheduled_s = started_s if schedules_ahead else now_s
         for i in given:
             token_s[i].append(now_s)
         running = [i for i in running if len(token_s[i]) < 60]
@@ -200,6 +204,49 @@ def test_a_clients_times_tell_prefills_by_who_decodes_meanwhile(
     prompt = Batch((*decodes, RequestStep(700, 0, True)), 700 + len(decodes))
     expected_ns = real_ns(prompt, prefill_scale)
     assert calibrated.predict(prompt).duration_ns == pytest.approx(expected_ns, rel=0.02)
+
+
+# Not in step with the decodes of any.
+SCATTERED = [30 + 0.1187 * i for i in range(24)]
+
+
+@pytest.mark.parametrize(("schedules_ahead", "version"), [(False, "0.13.0"), (True, "0.24.0")])
+def test_the_steps_that_prompts_got_into_tell_what_a_request_takes(
+    tmp_path: Path, schedules_ahead: bool, version: str
+) -> None:
+    run = served(SCATTERED, schedules_ahead=schedules_ahead)
+    assert of_first_tokens(run, PLAIN)[1:] == [], "none but the first was alone"
+    assert request_ns_of(run, version) == pytest.approx(REQUEST_HOST_NS, rel=0.1)
+    said = RealDeployment(arguments={"async_scheduling": schedules_ahead})
+    told = run.model_copy(update={"deployment": said})
+    assert request_ns_of(told, "0.24.0") == request_ns_of(run, version)
+    others = run.model_copy(update={"requests": run.requests[1:]})
+    write_run(tmp_path / "real.json", others.model_copy(update={"deployment": said}))
+    result = calibrate(str(tmp_path / "real.json"), *OPTIONS, "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert "which steps prompts got into" in found["fitted_on"]
+    frontend = parse(found["spec"]).options.frontend
+    assert frontend.request_ns == pytest.approx(REQUEST_HOST_NS, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "deployment", [{"engine": "sglang"}, {"pipeline_parallel": 2}, {"max_num_batched_tokens": 100}]
+)
+def test_other_steps_do_not_tell_what_a_request_takes(deployment: dict[str, Any]) -> None:
+    other = RealDeployment.model_validate(deployment)
+    run = served(SCATTERED).model_copy(update={"deployment": other})
+    assert request_ns_of(run, "0.13.0") is None
+
+
+def test_spans_that_disagree_tell_nothing() -> None:
+    assert in_most([Span(1, 5), Span(-2, 4), Span(3, 9), Span(20, 21)]) == Span(3, 4)
+    assert in_most([Span(-1, 2)]) == Span(0, 2)
+    late = [f.model_copy(update={"arrival_s": (f.arrival_s or 0) - 0.03 * (i % 4), "ttft_s":
+            (f.ttft_s or 0) + 0.03 * (i % 4), "latency_s": (f.latency_s or 0) + 0.03 * (i % 4)})
+            for i, f in enumerate(served(SCATTERED).requests)]  # fmt: skip
+    run = served(SCATTERED).model_copy(update={"requests": tuple(late)})
+    assert request_ns_of(run, "0.13.0") is None
 
 
 def test_prompts_that_wait_together_may_have_been_cut() -> None:

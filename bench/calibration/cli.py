@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +13,7 @@ from rich.table import Table
 
 from warpserve.bench.calibration import fitting, observations
 from warpserve.bench.calibration.fitting import Errors, Line, Split
-from warpserve.bench.calibration.observations import FirstToken
+from warpserve.bench.calibration.frontends import FoundFrontend, frontend_of
 from warpserve.bench.calibration.prefills import of_prefills
 from warpserve.bench.calibration.sampling import Sampled, sampling_of
 from warpserve.bench.models import model_named
@@ -33,7 +32,6 @@ from warpserve.predictors.eager import launches
 from warpserve.predictors.predictor import Predictor, PredictorError
 from warpserve.predictors.replay import recorded_steps
 from warpserve.predictors.spec import (
-    Frontend,
     Options,
     has_launches,
     knows_prefills,
@@ -83,7 +81,7 @@ def calibrate(
         sampling = sampling_of(run, model_named(model).generation())
         found = _Calibrated(
             files, run, predictor_of(predictor, deployment), sampling, concurrency,
-            prefills_apart=knows_prefills(predictor),
+            engine_version=deployment.engine_version, prefills_apart=knows_prefills(predictor),
         )  # fmt: skip
         if found.has_eager_steps and has_launches(predictor):
             without = predictor_of(f"{predictor}{_separator(predictor)}launch_host=0ns", deployment)
@@ -119,17 +117,17 @@ class _Calibrated:
         sampling: Sampling,
         most_requests: int,
         *,
+        engine_version: str,
         prefills_apart: bool,
     ) -> None:
         """Raises PredictorError and RunError where the run does not have it."""
         self.source = str(files[0].absolute())
-        sampled = Sampled(predictor, sampling)
-        first_tokens: list[FirstToken] = []
-        if run.requests:
-            first_tokens = observations.of_first_tokens(run, sampled)
+        self.most_requests = most_requests
         recorded = next(filter(recording.recognises, files), None)
         self._steps = [] if recorded is None else recorded_steps(str(recorded))
         self.launch_ns: int | None = None
+        sampled = Sampled(predictor, sampling)
+        first_tokens = observations.of_first_tokens(run, sampled) if run.requests else []
         if recorded is not None:
             found = observations.of_recording(self._steps, predictor)
         else:
@@ -137,29 +135,22 @@ class _Calibrated:
         if not prefills_apart:
             found = [each._replace(added_ns=0.0) for each in found]
         self.split: Split = fitting.split(found, most_requests)
-        self.most_requests = most_requests
         self.line: Line = fitting.fit_steps(self.split.known)
-        self.why_no_prefills = ""
-        if (prefill_scale := fitting.fit_prefills(self.split.known, self.line)) is not None:
-            if fitting.is_of_a_gpu(prefill_scale):
-                self.line = self.line._replace(prefill_scale=prefill_scale)
-            else:
-                self.why_no_prefills = (
-                    f"steps with prefills took {prefill_scale:.2f} of what the predictor says that "
-                    "prefills add: no scale of a GPU; did the prefix cache have the prompts?"
-                )
-        self.first_tokens = first_tokens
-        self.frontend: Frontend | None = None
-        self.why_unknown = "none was alone"
-        if rests := fitting.rests(first_tokens, self.line):
-            median_ns = statistics.median(rest.ns for rest in rests)
-            if median_ns >= 0:
-                self.frontend = fitting.fit_frontend(rests)
-            else:
-                self.why_unknown = (
-                    f"first tokens came {-median_ns / 1e6:.2f} ms sooner than their steps take; "
-                    "the prefix cache had them, or the predictor is too slow for prefills"
-                )
+        self.why_no_prefills = self._find_prefills()
+        self.frontend: FoundFrontend = frontend_of(run, first_tokens, self.line, engine_version)
+
+    def _find_prefills(self) -> str:
+        """Why there is no scale of them, where it is not for want of steps."""
+        scale = fitting.fit_prefills(self.split.known, self.line)
+        if scale is None:
+            return ""
+        if fitting.is_of_a_gpu(scale):
+            self.line = self.line._replace(prefill_scale=scale)
+            return ""
+        return (
+            f"steps with prefills took {scale:.2f} of what the predictor says that prefills add: "
+            "no scale of a GPU; did the prefix cache have the prompts?"
+        )
 
     @property
     def has_eager_steps(self) -> bool:
@@ -179,7 +170,7 @@ class _Calibrated:
             fitted_on=(
                 f"{len(self.split.known):,} observations with up to {self.most_requests} requests "
                 f"under way, {sum(each.added_ns > 0 for each in self.split.known):,} of them with "
-                f"prefills; {len(self.first_tokens):,} first tokens of requests alone"
+                f"prefills; {self.frontend.fitted_on}"
             ),
             held_out=f"{len(self.split.others):,} observations: {self.split.what}",
             held_out_median=held_out.median if held_out else None,
@@ -193,10 +184,10 @@ class _Calibrated:
             fitted.append(f"prefill_scale={self.line.prefill_scale:.4f}")
         if self.launch_ns is not None:
             fitted.append(f"launch_host={self.launch_ns}ns")
-        if self.frontend is not None:
-            fitted.append(f"request_host={self.frontend.request_ns}ns")
-            if self.frontend.prompt_token_ns:
-                fitted.append(f"prompt_token_host={self.frontend.prompt_token_ns}ns")
+        if (frontend := self.frontend.found) is not None:
+            fitted.append(f"request_host={frontend.request_ns}ns")
+            if frontend.prompt_token_ns:
+                fitted.append(f"prompt_token_host={frontend.prompt_token_ns}ns")
         return f"{predictor}{_separator(predictor)}{','.join(fitted)}"
 
     def show(self, calibration: Calibration) -> None:
@@ -209,8 +200,9 @@ class _Calibrated:
         typer.echo(f"fitted on {calibration.fitted_on}; held out {calibration.held_out}")
         if self.why_no_prefills:
             typer.echo(self.why_no_prefills)
-        if self.frontend is None:
-            typer.echo(f"what a request takes beside its steps is unknown: {self.why_unknown}")
+        if self.frontend.found is None:
+            why = self.frontend.why_unknown
+            typer.echo(f"what a request takes beside its steps is unknown: {why}")
         typer.echo(f"--predictor {calibration.spec}")
 
 

@@ -10,7 +10,7 @@ in a TTFT.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from warpserve.bench.calibration.observations import Observation
@@ -27,7 +27,7 @@ _TOGETHER = 0.05
 """Of a step: tokens of one step reach their clients that near to each other."""
 
 
-class _Step(NamedTuple):
+class Step(NamedTuple):
     before_s: float
     """When the step before it began."""
     start_s: float
@@ -45,15 +45,24 @@ class _Step(NamedTuple):
 def of_prefills(run: Run, predictor: Predictor) -> list[Observation]:
     """Each step with prefills whose requests are known, in their order.
 
-    Left out are steps in which a prompt may have been cut into chunks. Raises RunError where it is
-    not known when requests were sent.
+    Raises RunError where it is not known when requests were sent.
+    """
+    known_sizes = run.deployment.cuda_graph_sizes
+    sizes = SIZES if known_sizes is None else sorted(known_sizes)
+    return [
+        _observation(_batch(step, firsts, sizes), step, predictor)
+        for step, firsts in steps_with_prompts(run)
+    ]
+
+
+def steps_with_prompts(run: Run) -> Iterator[tuple[Step, list[Timeline]]]:
+    """In their order, with the requests whose whole prompts were in them.
+
+    Left out are steps in which a prompt may have been cut into chunks. Raises RunError.
     """
     timelines = sorted(timelines_of(run), key=lambda each: each.token_s[0])
     step_at = _own_step if run.deployment.engine == "sglang" else _mixed_step
     budget_tokens = run.deployment.max_num_batched_tokens or _SURE_BUDGET_TOKENS
-    known_sizes = run.deployment.cuda_graph_sizes
-    sizes = SIZES if known_sizes is None else sorted(known_sizes)
-    observations = []
     last_end_s = float("-inf")
     for first in timelines:
         step = step_at(timelines, first.token_s[0])
@@ -61,20 +70,18 @@ def of_prefills(run: Run, predictor: Predictor) -> list[Observation]:
             continue
         firsts = [each for each in timelines if step.ends_at(each.token_s[0])]
         last_end_s = firsts[-1].token_s[0]
-        batch = _batch(step, firsts, sizes)
-        asked_tokens = _asked_tokens(timelines, step) + len(batch.requests)
-        if asked_tokens <= budget_tokens and all(e.begin_s < step.start_s for e in firsts):
-            observations.append(_observation(batch, step, predictor))
-    return observations
+        tokens = _asked_tokens(timelines, step) + len(step.decodes) + len(firsts)
+        if tokens <= budget_tokens and all(each.begin_s < step.start_s for each in firsts):
+            yield step, firsts
 
 
-def _observation(batch: Batch, step: _Step, predictor: Predictor) -> Observation:
+def _observation(batch: Batch, step: Step, predictor: Predictor) -> Observation:
     predicted_ns = predictor.predict(batch).duration_ns
     added_ns = added_by_prefills_ns(predictor, batch, predicted_ns)
     return Observation(len(batch.requests), predicted_ns, step.duration_s * 1e9, added_ns)
 
 
-def _mixed_step(timelines: Sequence[Timeline], instant_s: float) -> _Step | None:
+def _mixed_step(timelines: Sequence[Timeline], instant_s: float) -> Step | None:
     """That ended with a first token at that instant, and with tokens of others."""
     steps = [step for each in timelines if (step := _interval_to(instant_s, each)) is not None]
     if not steps:
@@ -85,7 +92,7 @@ def _mixed_step(timelines: Sequence[Timeline], instant_s: float) -> _Step | None
     return median._replace(decodes=tuple(RequestStep(1, c - 1, is_prefill=False) for c in contexts))
 
 
-def _interval_to(instant_s: float, timeline: Timeline) -> _Step | None:
+def _interval_to(instant_s: float, timeline: Timeline) -> Step | None:
     """From a token to the next, which came at that instant."""
     if not timeline.has_all_tokens:
         return None
@@ -93,19 +100,19 @@ def _interval_to(instant_s: float, timeline: Timeline) -> _Step | None:
     for end in (index, index - 1):
         if 2 <= end < len(timeline.token_s):
             before_s, start_s, end_s = timeline.token_s[end - 2 : end + 1]
-            step = _Step(before_s, start_s, end_s, ())
+            step = Step(before_s, start_s, end_s, ())
             if step.ends_at(instant_s):
                 return step
     return None
 
 
-def _own_step(timelines: Sequence[Timeline], instant_s: float) -> _Step | None:
+def _own_step(timelines: Sequence[Timeline], instant_s: float) -> Step | None:
     """Of prefills alone, that ended at that instant, while others waited to decode on."""
     around = [tokens_s for each in timelines if (tokens_s := _tokens_around(each, instant_s))]
     if not around:
         return None
     before_s, start_s, _ = max(around, key=lambda tokens_s: tokens_s[1])
-    step = _Step(before_s, start_s, instant_s, ())
+    step = Step(before_s, start_s, instant_s, ())
     is_mixed = any(step.ends_at(next_s) for *_, next_s in around)
     is_mixed |= step.duration_s <= _TOGETHER * (start_s - before_s)
     return None if is_mixed else step
@@ -120,7 +127,7 @@ def _tokens_around(timeline: Timeline, instant_s: float) -> tuple[float, float, 
     return before_s, timeline.token_s[index - 1], timeline.token_s[index]
 
 
-def _batch(step: _Step, firsts: Sequence[Timeline], sizes: Sequence[int]) -> Batch:
+def _batch(step: Step, firsts: Sequence[Timeline], sizes: Sequence[int]) -> Batch:
     prefills = [
         RequestStep(each.input_tokens - each.cached_tokens, each.cached_tokens, is_prefill=True)
         for each in firsts
@@ -129,7 +136,7 @@ def _batch(step: _Step, firsts: Sequence[Timeline], sizes: Sequence[int]) -> Bat
     return Batch(requests, padded_tokens(sum(each.new_tokens for each in requests), sizes))
 
 
-def _asked_tokens(timelines: Sequence[Timeline], step: _Step) -> int:
+def _asked_tokens(timelines: Sequence[Timeline], step: Step) -> int:
     """Of all prompts that wait at any time of the step or of the one before: where a budget lets
     them in together, none is cut.
     """

@@ -1,0 +1,129 @@
+"""How long requests are on their way to the scheduler, by the steps that they got into.
+
+vLLM takes into a step who has come when it schedules it: at its start, or at that of the step
+before if it schedules ahead. So a request whose prompt was in a step and not in the one before had
+come in between. Where steps are seen by those who decode meanwhile, each request gives such a span,
+and the time that lies in most of them is what HTTP, tokenising and the way back take. No predictor
+is asked.
+"""
+
+from __future__ import annotations
+
+import statistics
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from packaging.version import Version
+
+from warpserve.bench.calibration.fitting import Line, fit_frontend, rests
+from warpserve.bench.calibration.observations import FirstToken
+from warpserve.bench.calibration.prefills import steps_with_prompts
+from warpserve.bench.calibration.timelines import Timeline, timelines_of
+from warpserve.bench.real.schema import Deployment, Run
+from warpserve.predictors.spec import Frontend
+
+_AHEAD_SINCE = Version("0.14")
+"""vLLM schedules a step while the one before runs, unless ``--no-async-scheduling`` says no."""
+_FEWEST = 5
+_AGREEING = 0.8
+"""Of the spans: else it is not one time for all requests."""
+
+
+class Span(NamedTuple):
+    """The time is more than ``above_s``, and no more than ``most_s``."""
+
+    above_s: float
+    most_s: float
+
+
+class FoundFrontend(NamedTuple):
+    found: Frontend | None
+    fitted_on: str
+    """In words."""
+    why_unknown: str = ""
+
+
+def frontend_of(
+    run: Run, first_tokens: Sequence[FirstToken], line: Line, engine_version: str
+) -> FoundFrontend:
+    """By first tokens of requests alone, or by the steps that prompts got into where few were."""
+    of_alone = rests(first_tokens, line)
+    if len(of_alone) < _FEWEST and run.requests:
+        request_ns = request_ns_of(run, engine_version)
+        if request_ns is not None:
+            return FoundFrontend(Frontend(request_ns), "which steps prompts got into")
+    fitted_on = f"{len(of_alone):,} first tokens of requests alone"
+    if not of_alone:
+        return FoundFrontend(None, fitted_on, "none was alone, nor seen to get into a step")
+    median_ns = statistics.median(rest.ns for rest in of_alone)
+    if median_ns >= 0:
+        return FoundFrontend(fit_frontend(of_alone), fitted_on)
+    why = (
+        f"first tokens came {-median_ns / 1e6:.2f} ms sooner than their steps take; "
+        "the prefix cache had them, or the predictor is too slow for prefills"
+    )
+    return FoundFrontend(None, fitted_on, why)
+
+
+def request_ns_of(run: Run, engine_version: str) -> int | None:
+    """The middle of what is left to it by most spans; None where too few agree, or of SGLang.
+
+    ``engine_version``: where the run does not say. Raises RunError where it is not known when
+    requests were sent.
+    """
+    steps_ahead = _steps_ahead(run.deployment, engine_version)
+    if steps_ahead is None:
+        return None
+    spans = list(_spans(run, steps_ahead))
+    if len(spans) < _FEWEST:
+        return None
+    agreed = in_most(spans)
+    agreeing = sum(span.above_s <= agreed.above_s < span.most_s for span in spans)
+    return round(1e9 * statistics.mean(agreed)) if agreeing >= _AGREEING * len(spans) else None
+
+
+def in_most(spans: Sequence[Span]) -> Span:
+    """What lies in the most of them. ``spans``: one or more, each with instants above 0."""
+    begins = sorted(max(0.0, span.above_s) for span in spans)
+    ends = sorted(span.most_s for span in spans)
+
+    def overlapping(instant_s: float) -> int:
+        return bisect_right(begins, instant_s) - bisect_right(ends, instant_s)
+
+    begin_s = max(begins, key=overlapping)
+    return Span(begin_s, ends[bisect_right(ends, begin_s)])
+
+
+def _steps_ahead(deployment: Deployment, engine_version: str) -> int | None:
+    """Of a step's start, when it is scheduled; None where that is not known."""
+    if deployment.engine == "sglang" or deployment.pipeline_parallel not in (None, 1):
+        return None
+    said = deployment.arguments.get("async_scheduling")
+    if said is not None:
+        return int(bool(said))
+    return int(Version(deployment.engine_version or engine_version) >= _AHEAD_SINCE)
+
+
+def _spans(run: Run, steps_ahead: int) -> Iterator[Span]:
+    timelines = timelines_of(run)
+    for step, firsts in steps_with_prompts(run):
+        scheduled = _scheduled_s(timelines, step.end_s, steps_ahead)
+        if scheduled is None:
+            continue
+        for first in firsts:
+            span = Span(*(instant_s - first.begin_s for instant_s in scheduled))
+            if span.most_s > 0:
+                yield span
+
+
+def _scheduled_s(
+    timelines: Sequence[Timeline], end_s: float, steps_ahead: int
+) -> tuple[float, float] | None:
+    """When the step before was, and when the one was that ended at ``end_s``."""
+    for each in timelines:
+        index = bisect_left(each.token_s, end_s)
+        before = index - 2 - steps_ahead
+        if before >= 0 and index < len(each.token_s) and each.token_s[index] == end_s:
+            return each.token_s[before], each.token_s[before + 1]
+    return None
