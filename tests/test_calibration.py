@@ -19,7 +19,7 @@ from warpserve.bench.calibration.fitting import (
     rests,
     split,
 )
-from warpserve.bench.calibration.frontends import Span, in_most, request_ns_of
+from warpserve.bench.calibration.frontends import Span, fit_spans, in_most, spans_of
 from warpserve.bench.calibration.observations import (
     FirstToken,
     Observation,
@@ -216,17 +216,20 @@ def test_the_steps_that_prompts_got_into_tell_what_a_request_takes(
 ) -> None:
     run = served(SCATTERED, schedules_ahead=schedules_ahead)
     assert of_first_tokens(run, PLAIN)[1:] == [], "none but the first was alone"
-    assert request_ns_of(run, version) == pytest.approx(REQUEST_HOST_NS, rel=0.1)
+    found = fit_spans(spans_of(run, version))
+    assert found is not None
+    assert found.request_ns == pytest.approx(REQUEST_HOST_NS, rel=0.1)
+    assert found.prompt_token_ns == 0
     said = RealDeployment(arguments={"async_scheduling": schedules_ahead})
     told = run.model_copy(update={"deployment": said})
-    assert request_ns_of(told, "0.24.0") == request_ns_of(run, version)
+    assert fit_spans(spans_of(told, "0.24.0")) == found
     others = run.model_copy(update={"requests": run.requests[1:]})
     write_run(tmp_path / "real.json", others.model_copy(update={"deployment": said}))
     result = calibrate(str(tmp_path / "real.json"), *OPTIONS, "--json")
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    assert "which steps prompts got into" in found["fitted_on"]
-    frontend = parse(found["spec"]).options.frontend
+    written = json.loads(result.stdout)
+    assert "which steps prompts got into" in written["fitted_on"]
+    frontend = parse(written["spec"]).options.frontend
     assert frontend.request_ns == pytest.approx(REQUEST_HOST_NS, rel=0.1)
 
 
@@ -236,7 +239,22 @@ def test_the_steps_that_prompts_got_into_tell_what_a_request_takes(
 def test_other_steps_do_not_tell_what_a_request_takes(deployment: dict[str, Any]) -> None:
     other = RealDeployment.model_validate(deployment)
     run = served(SCATTERED).model_copy(update={"deployment": other})
-    assert request_ns_of(run, "0.13.0") is None
+    assert spans_of(run, "0.13.0") == []
+
+
+@pytest.mark.parametrize("token_ns", [0, 5_000])
+def test_spans_of_long_prompts_tell_what_a_token_takes(token_ns: int) -> None:
+    lengths = [1_000 * (1 + i % 8) for i in range(60)]
+    taken_s = [0.004 + 1e-9 * token_ns * tokens for tokens in lengths]
+    late_s = [0.01 * (i * 0.618 % 1) for i in range(60)]
+    spans = [
+        Span(taken - late, taken - late + 0.01, tokens)
+        for tokens, taken, late in zip(lengths, taken_s, late_s, strict=True)
+    ]
+    found = fit_spans(spans)
+    assert found is not None
+    assert found.request_ns == pytest.approx(4e6, abs=1e6)
+    assert found.prompt_token_ns == pytest.approx(token_ns, abs=300)
 
 
 def test_spans_that_disagree_tell_nothing() -> None:
@@ -246,7 +264,8 @@ def test_spans_that_disagree_tell_nothing() -> None:
             (f.ttft_s or 0) + 0.03 * (i % 4), "latency_s": (f.latency_s or 0) + 0.03 * (i % 4)})
             for i, f in enumerate(served(SCATTERED).requests)]  # fmt: skip
     run = served(SCATTERED).model_copy(update={"requests": tuple(late)})
-    assert request_ns_of(run, "0.13.0") is None
+    assert fit_spans(spans_of(run, "0.13.0")) is None
+    assert fit_spans([Span(1, 2)] * 4) is None
 
 
 def test_prompts_that_wait_together_may_have_been_cut() -> None:

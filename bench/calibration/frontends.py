@@ -30,11 +30,26 @@ _AGREEING = 0.8
 """Of the spans: else it is not one time for all requests."""
 
 
+_SLOPES_NS = tuple(100 * hundreds for hundreds in range(201))
+"""Of a token of a prompt: up to 20 us."""
+_BETTER = 0.05
+"""More of the spans agree with a slope, or there is none."""
+
+
 class Span(NamedTuple):
     """The time is more than ``above_s``, and no more than ``most_s``."""
 
     above_s: float
     most_s: float
+    prompt_tokens: int = 0
+
+    def without(self, token_ns: int) -> Span:
+        """With nothing left that each token of the prompt takes."""
+        less_s = 1e-9 * token_ns * self.prompt_tokens
+        return self._replace(above_s=self.above_s - less_s, most_s=self.most_s - less_s)
+
+    def has(self, instant_s: float) -> bool:
+        return self.above_s <= instant_s < self.most_s
 
 
 class FoundFrontend(NamedTuple):
@@ -50,9 +65,9 @@ def frontend_of(
     """By first tokens of requests alone, or by the steps that prompts got into where few were."""
     of_alone = rests(first_tokens, line)
     if len(of_alone) < _FEWEST and run.requests:
-        request_ns = request_ns_of(run, engine_version)
-        if request_ns is not None:
-            return FoundFrontend(Frontend(request_ns), "which steps prompts got into")
+        found = fit_spans(spans_of(run, engine_version))
+        if found is not None:
+            return FoundFrontend(found, "which steps prompts got into")
     fitted_on = f"{len(of_alone):,} first tokens of requests alone"
     if not of_alone:
         return FoundFrontend(None, fitted_on, "none was alone, nor seen to get into a step")
@@ -66,25 +81,29 @@ def frontend_of(
     return FoundFrontend(None, fitted_on, why)
 
 
-def request_ns_of(run: Run, engine_version: str) -> int | None:
-    """The middle of what is left to it by most spans; None where too few agree, or of SGLang.
-
-    ``engine_version``: where the run does not say. Raises RunError where it is not known when
-    requests were sent.
+def fit_spans(spans: Sequence[Span]) -> Frontend | None:
+    """The middle of what is left to a request by most spans, and what each token of a prompt takes,
+    if more agree then. None where too few agree.
     """
-    steps_ahead = _steps_ahead(run.deployment, engine_version)
-    if steps_ahead is None:
-        return None
-    spans = list(_spans(run, steps_ahead))
     if len(spans) < _FEWEST:
         return None
-    agreed = in_most(spans)
-    agreeing = sum(span.above_s <= agreed.above_s < span.most_s for span in spans)
-    return round(1e9 * statistics.mean(agreed)) if agreeing >= _AGREEING * len(spans) else None
+    token_ns = max(_SLOPES_NS, key=lambda slope_ns: _agreeing(spans, slope_ns))
+    if _agreeing(spans, token_ns) < _agreeing(spans, 0) + _BETTER * len(spans):
+        token_ns = 0
+    if _agreeing(spans, token_ns) < _AGREEING * len(spans):
+        return None
+    agreed = in_most([span.without(token_ns) for span in spans])
+    return Frontend(round(5e8 * (agreed.above_s + agreed.most_s)), token_ns)
+
+
+def _agreeing(spans: Sequence[Span], token_ns: int) -> int:
+    rests = [span.without(token_ns) for span in spans]
+    instant_s = in_most(rests).above_s
+    return sum(span.has(instant_s) for span in rests)
 
 
 def in_most(spans: Sequence[Span]) -> Span:
-    """What lies in the most of them. ``spans``: one or more, each with instants above 0."""
+    """What lies in the most of them. ``spans``: one or more."""
     begins = sorted(max(0.0, span.above_s) for span in spans)
     ends = sorted(span.most_s for span in spans)
 
@@ -92,7 +111,7 @@ def in_most(spans: Sequence[Span]) -> Span:
         return bisect_right(begins, instant_s) - bisect_right(ends, instant_s)
 
     begin_s = max(begins, key=overlapping)
-    return Span(begin_s, ends[bisect_right(ends, begin_s)])
+    return Span(begin_s, next((end_s for end_s in ends if end_s > begin_s), begin_s))
 
 
 def _steps_ahead(deployment: Deployment, engine_version: str) -> int | None:
@@ -105,6 +124,15 @@ def _steps_ahead(deployment: Deployment, engine_version: str) -> int | None:
     return int(Version(deployment.engine_version or engine_version) >= _AHEAD_SINCE)
 
 
+def spans_of(run: Run, engine_version: str) -> list[Span]:
+    """None of SGLang, nor of pipelines. ``engine_version``: where the run does not say.
+
+    Raises RunError where it is not known when requests were sent.
+    """
+    steps_ahead = _steps_ahead(run.deployment, engine_version)
+    return [] if steps_ahead is None else list(_spans(run, steps_ahead))
+
+
 def _spans(run: Run, steps_ahead: int) -> Iterator[Span]:
     timelines = timelines_of(run)
     for step, firsts in steps_with_prompts(run):
@@ -112,9 +140,9 @@ def _spans(run: Run, steps_ahead: int) -> Iterator[Span]:
         if scheduled is None:
             continue
         for first in firsts:
-            span = Span(*(instant_s - first.begin_s for instant_s in scheduled))
-            if span.most_s > 0:
-                yield span
+            before_s, at_s = (instant_s - first.begin_s for instant_s in scheduled)
+            if at_s > 0:
+                yield Span(before_s, at_s, first.input_tokens)
 
 
 def _scheduled_s(
