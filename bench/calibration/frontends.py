@@ -87,11 +87,13 @@ def fit_spans(spans: Sequence[Span]) -> Frontend | None:
     """
     if len(spans) < _FEWEST:
         return None
-    token_ns = max(_SLOPES_NS, key=lambda slope_ns: _agreeing(spans, slope_ns))
-    if _agreeing(spans, token_ns) < _agreeing(spans, 0) + _BETTER * len(spans):
-        token_ns = 0
-    if _agreeing(spans, token_ns) < _AGREEING * len(spans):
+    agreeing = [_agreeing(spans, slope_ns) for slope_ns in _SLOPES_NS]
+    most, token_ns = max(agreeing), 0
+    if most < _AGREEING * len(spans):
         return None
+    if most >= agreeing[0] + _BETTER * len(spans):
+        best = [ns for ns, count in zip(_SLOPES_NS, agreeing, strict=True) if count == most]
+        token_ns = statistics.median_low(best)
     agreed = in_most([span.without(token_ns) for span in spans])
     return Frontend(round(5e8 * (agreed.above_s + agreed.most_s)), token_ns)
 
