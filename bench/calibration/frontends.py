@@ -87,13 +87,13 @@ def fit_spans(spans: Sequence[Span]) -> Frontend | None:
     """
     if len(spans) < _FEWEST:
         return None
-    agreeing = [_agreeing(spans, slope_ns) for slope_ns in _SLOPES_NS]
-    most, token_ns = max(agreeing), 0
-    if most < _AGREEING * len(spans):
+    agreeing = {slope_ns: _agreeing(spans, slope_ns) for slope_ns in _SLOPES_NS}
+    most = max(agreeing.values())
+    token_ns = statistics.median_low([ns for ns, count in agreeing.items() if count == most])
+    if most < agreeing[0] + _BETTER * len(spans):
+        token_ns = 0
+    if agreeing[token_ns] < _AGREEING * len(spans):
         return None
-    if most >= agreeing[0] + _BETTER * len(spans):
-        best = [ns for ns, count in zip(_SLOPES_NS, agreeing, strict=True) if count == most]
-        token_ns = statistics.median_low(best)
     agreed = in_most([span.without(token_ns) for span in spans])
     return Frontend(round(5e8 * (agreed.above_s + agreed.most_s)), token_ns)
 
