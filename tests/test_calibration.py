@@ -489,6 +489,20 @@ def test_batches_are_those_of_an_engine_by_its_clients_times_alone(name: str) ->
         assert first.predicted_ns == pytest.approx(first.measured_ns, rel=0.005)
 
 
+def test_what_a_vllm_was_told_is_found_in_its_clients_times() -> None:
+    """Of requests of which none was alone."""
+    result = calibrate(str(REAL_RUNS / "vllm-calibrated.json.gz"), *OPTIONS, "--json")
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)
+    assert said["held_out_worst"] < 0.002
+    options = parse(said["spec"]).options
+    assert options.scale == pytest.approx(1.1, rel=0.03)
+    assert options.prefill_scale == pytest.approx(1.4, rel=0.001)
+    assert options.host_ns == pytest.approx(1e6, rel=0.2), "decodes alike hardly tell it from scale"
+    assert options.frontend.request_ns == pytest.approx(4e6, rel=0.05)
+    assert options.frontend.prompt_token_ns == pytest.approx(6_000, rel=0.05)
+
+
 def test_first_tokens_that_came_too_soon_say_nothing(tmp_path: Path) -> None:
     run = served([*ALONE, *TOGETHER])
     cached = tuple(each.model_copy(update={"ttft_s": 0.006}) for each in run.requests[:10])
