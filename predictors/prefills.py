@@ -9,24 +9,28 @@ from warpserve.predictors.predictor import Predictor
 
 def decodes_alone(batch: Batch) -> Batch | None:
     """``batch`` without its prefills, as an engine would run it; None where nothing is left."""
-    decodes = tuple(request for request in batch.requests if not request.is_prefill)
+    decodes = [request for request in batch.requests if not request.is_prefill]
+    if len(decodes) == len(batch.requests):
+        return batch
     if not decodes:
         return None
-    padded = padded_tokens(sum(request.new_tokens for request in decodes))
+    padded = padded_tokens(sum([request.new_tokens for request in decodes]))
     shared = batch.shared_tokens
-    return batch._replace(
-        requests=decodes,
-        padded_tokens=padded,
-        launch=Launch.EAGER if batch.is_eager else Launch.GRAPH,
-        shared_tokens=None if shared is None else shared - batch.padded_tokens + padded,
+    return Batch(
+        tuple(decodes),
+        padded,
+        batch.loras,
+        batch.sampling,
+        Launch.EAGER if batch.is_eager else Launch.GRAPH,
+        None if shared is None else shared - batch.padded_tokens + padded,
     )
 
 
 def added_by_prefills_ns(predictor: Predictor, batch: Batch, duration_ns: int) -> int:
     """Of ``duration_ns``, which ``predictor`` says of all of ``batch``. Never below 0."""
-    if not any(request.is_prefill for request in batch.requests):
-        return 0
     decodes = decodes_alone(batch)
+    if decodes is batch:
+        return 0
     if decodes is None:
         return duration_ns
     return max(0, duration_ns - predictor.predict(decodes).duration_ns)

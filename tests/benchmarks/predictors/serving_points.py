@@ -224,11 +224,10 @@ def table(
     cells: Mapping[Cell, Sequence[Point]], pairs_of: Pairs, fit_of: FitOf | None = None
 ) -> Iterator[str]:
     """A line a cell that has any, before a fit and after: `fit_of_tpots`, unless said."""
-    yield (
-        f"| cell | {HEADINGS} | scale | prefill scale | host | fitted on | held out |"
-        " median then | worst then |"
-    )
-    yield "|---|---|---|---|---|---|---|---|---|---|---|---|"
+    numbers = "scale | host" if fit_of is None else "scale | prefill scale | host"
+    yield f"| cell | {HEADINGS} | {numbers} | fitted on | held out | median then | worst then |"
+    unknown = " |" * (numbers.count("|") + 1)
+    yield f"|{'---|' * (9 + numbers.count('|') + 1)}"
     before, after = [], []
     for cell, points in cells.items():
         pairs = list(pairs_of(cell, points))
@@ -240,24 +239,28 @@ def table(
         fit = fit_of(cell, points) if fit_of is not None else fit_of_tpots(pairs)
         if fit is None:
             known = sum(is_known(load) for load, *_ in pairs)
-            yield f"{line} | | | {known} | {len(pairs) - known} | | |"
+            yield f"{line}{unknown} {known} | {len(pairs) - known} | | |"
             continue
         after += fit.errors
-        yield f"{line} {_cells_of(fit)} |"
+        yield f"{line} {_cells_of(fit, has_prefills=fit_of is not None)} |"
     last = "| | |"
     if after:
         fitted_all = Errors.of(after)
         last = f"{fitted_all.points} | {fitted_all.median:.1%} | {fitted_all.worst:.1%} |"
-    yield f"| **all** | {Errors.of(before).cells()} | | | | | {last}"
+    yield f"| **all** | {Errors.of(before).cells()} |{unknown} | {last}"
 
 
-def _cells_of(fit: Fit) -> str:
+def _cells_of(fit: Fit, *, has_prefills: bool) -> str:
+    """Of two numbers, the one that was not fitted stays empty."""
+    is_apart = fit.prefill_scale is not None
+    host = "" if is_apart else f"{fit.host_ns / 1e6:.2f} ms"
+    numbers = [f"{fit.scale:.3f}", host]
+    if has_prefills:
+        numbers.insert(1, f"{fit.prefill_scale:.3f}" if is_apart else "")
     summary = Errors.of(fit.errors)
-    prefill_scale = "" if fit.prefill_scale is None else f"{fit.prefill_scale:.3f}"
-    host = "" if fit.prefill_scale is not None else f"{fit.host_ns / 1e6:.2f} ms"
     return (
-        f"{fit.scale:.3f} | {prefill_scale} | {host} | {fit.known} |"
-        f" {summary.points} | {summary.median:.1%} | {summary.worst:.1%}"
+        f"{' | '.join(numbers)} | {fit.known} | {summary.points} |"
+        f" {summary.median:.1%} | {summary.worst:.1%}"
     )
 
 

@@ -23,7 +23,7 @@ from warpserve.predictors.spec import predictor_of
 _REQUESTS = 64
 _STEPS = 500
 _RECORDED = 10_000
-_PREDICTORS = ("constant:10ms", "aiconfigurator", "analytic")
+_PREDICTORS = ("constant:10ms", "aiconfigurator", "aiconfigurator:prefill_scale=1.1", "analytic")
 
 
 def markdown() -> Iterator[str]:
