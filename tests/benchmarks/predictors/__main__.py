@@ -173,8 +173,8 @@ here, and did on the real ones: that is the worst TTFT, and the worst TPOT.
 _SPEED = """\
 ## What a prediction takes
 
-Medians on this machine, for Llama-3.1-8B; the bar is 60 us a step. With a `prefill_scale` a step with
-prefills is predicted twice, with them and without.
+Medians on this machine, for Llama-3.1-8B; the bar is 60 us a step. With a `prefill_scale` a step
+with prefills is predicted twice, with them and without.
 """
 
 
