@@ -48,7 +48,7 @@ class Adjusted(Outer):
             change_ns = total_ns * (self._scale - 1)
             rows.append(OperatorTime("scale", change_ns, f"{self._scale:g}, as stated"))
         if more_ns := self._more_of_prefills_ns(batch, self._inner.predict(batch).duration_ns):
-            source = f"{self._prefill_scale:g} of what prefills add, as stated"
+            source = f"{self._prefill_scale:g} instead, of what prefills add"
             rows.append(OperatorTime("prefill scale", more_ns, source))
         if self._host_ns:
             rows.append(OperatorTime("host", self._host_ns, "as stated"))

@@ -192,7 +192,9 @@ def test_a_clients_times_tell_prefills_by_who_decodes_meanwhile(
     assert len(found) > 15
     assert fit_prefills(found, line) == pytest.approx(prefill_scale, rel=0.05)
     write_run(tmp_path / "real.json", run)
-    result = calibrate(str(tmp_path / "real.json"), *OPTIONS, "--json")
+    version = {"vllm": "0.24.0", "sglang": "0.5.23"}[engine]
+    of_engine = ("--engine", f"{engine}=={version}")
+    result = calibrate(str(tmp_path / "real.json"), *OPTIONS, *of_engine, "--json")
     assert result.exit_code == 0, result.output
     said = json.loads(result.stdout)
     options = parse(said["spec"]).options
@@ -216,13 +218,14 @@ def test_the_steps_that_prompts_got_into_tell_what_a_request_takes(
 ) -> None:
     run = served(SCATTERED, schedules_ahead=schedules_ahead)
     assert of_first_tokens(run, PLAIN)[1:] == [], "none but the first was alone"
-    found = fit_spans(spans_of(run, version))
+    of_version = RealDeployment(engine="vllm", engine_version=version)
+    found = fit_spans(spans_of(run.model_copy(update={"deployment": of_version})))
     assert found is not None
     assert found.request_ns == pytest.approx(REQUEST_HOST_NS, rel=0.1)
     assert found.prompt_token_ns == 0
-    said = RealDeployment(arguments={"async_scheduling": schedules_ahead})
+    said = RealDeployment(engine="vllm", arguments={"async_scheduling": schedules_ahead})
     told = run.model_copy(update={"deployment": said})
-    assert fit_spans(spans_of(told, "0.24.0")) == found
+    assert fit_spans(spans_of(told)) == found
     others = run.model_copy(update={"requests": run.requests[1:]})
     write_run(tmp_path / "real.json", others.model_copy(update={"deployment": said}))
     result = calibrate(str(tmp_path / "real.json"), *OPTIONS, "--json")
@@ -234,12 +237,21 @@ def test_the_steps_that_prompts_got_into_tell_what_a_request_takes(
 
 
 @pytest.mark.parametrize(
-    "deployment", [{"engine": "sglang"}, {"pipeline_parallel": 2}, {"max_num_batched_tokens": 100}]
+    "deployment",
+    [
+        {"engine": "sglang"},
+        {"pipeline_parallel": 2},
+        {"max_num_batched_tokens": 100},
+        {"engine": None},
+        {"engine_version": None},
+    ],
 )
 def test_other_steps_do_not_tell_what_a_request_takes(deployment: dict[str, Any]) -> None:
-    other = RealDeployment.model_validate(deployment)
-    run = served(SCATTERED).model_copy(update={"deployment": other})
-    assert spans_of(run, "0.13.0") == []
+    known = {"engine": "vllm", "engine_version": "0.13.0"}
+    run = served(SCATTERED)
+    assert spans_of(run.model_copy(update={"deployment": RealDeployment.model_validate(known)}))
+    other = RealDeployment.model_validate(known | deployment)
+    assert spans_of(run.model_copy(update={"deployment": other})) == []
 
 
 @pytest.mark.parametrize("token_ns", [0, 5_000])
@@ -263,8 +275,9 @@ def test_spans_that_disagree_tell_nothing() -> None:
     late = [f.model_copy(update={"arrival_s": (f.arrival_s or 0) - 0.03 * (i % 4), "ttft_s":
             (f.ttft_s or 0) + 0.03 * (i % 4), "latency_s": (f.latency_s or 0) + 0.03 * (i % 4)})
             for i, f in enumerate(served(SCATTERED).requests)]  # fmt: skip
-    run = served(SCATTERED).model_copy(update={"requests": tuple(late)})
-    assert fit_spans(spans_of(run, "0.13.0")) is None
+    known = RealDeployment(engine="vllm", engine_version="0.13.0")
+    run = served(SCATTERED).model_copy(update={"requests": tuple(late), "deployment": known})
+    assert fit_spans(spans_of(run)) is None
     assert fit_spans([Span(1, 2)] * 4) is None
 
 
@@ -518,11 +531,15 @@ def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     write_run(tmp_path / "real.json", served(TOGETHER).model_copy(update={"requests": ()}))
     of_two = RealDeployment(tensor_parallel=2)
     write_run(tmp_path / "tp2.json", served(ALONE).model_copy(update={"deployment": of_two}))
+    write_run(tmp_path / "sglang.json", served(ALONE, engine="sglang"))
+    write_run(tmp_path / "dp.json", served(TOGETHER))
     for arguments, said in (
         ((str(tmp_path / "real.json"), *OPTIONS), "no completed requests"),
         ((str(tmp_path / "absent"), *OPTIONS), "does not exist"),
         ((str(tmp_path), *OPTIONS[:-1], "analytic:scale=2"), "are what is to be found"),
         ((str(tmp_path / "tp2.json"), *OPTIONS), "the run says tensor_parallel 2, and not 1"),
+        ((str(tmp_path / "sglang.json"), *OPTIONS), "the run says engine sglang, and not vllm"),
+        ((str(tmp_path / "dp.json"), *OPTIONS, "--dp", "2"), "which of the replicas a request"),
     ):
         result = calibrate(*arguments)
         assert result.exit_code == 2

@@ -39,6 +39,9 @@ from warpserve.predictors.spec import (
     predictor_of,
 )
 
+_LAYOUT = (("engine", "--engine"), ("tensor_parallel", "--tp"), ("pipeline_parallel", "--pp"))
+"""What a run may say of itself goes before what is said of it."""
+
 
 def calibrate(
     files: Annotated[
@@ -77,11 +80,11 @@ def calibrate(
             model, gpu, engine, tp=tp, pp=pp, dp=dp, ep=ep, weights=weights, kv_cache=kv_cache
         )
         run = merged(read_run(files[0]), [read_run(file) for file in files[1:]])
-        _check_layout(run, deployment)
+        run = _told(run, deployment)
         sampling = sampling_of(run, model_named(model).generation())
         found = _Calibrated(
             files, run, predictor_of(predictor, deployment), sampling, concurrency,
-            engine_version=deployment.engine_version, prefills_apart=knows_prefills(predictor),
+            prefills_apart=knows_prefills(predictor),
         )  # fmt: skip
         if found.has_eager_steps and has_launches(predictor):
             without = predictor_of(f"{predictor}{_separator(predictor)}launch_host=0ns", deployment)
@@ -98,12 +101,23 @@ def calibrate(
         found.show(calibration)
 
 
-def _check_layout(run: Run, deployment: Deployment) -> None:
-    """What the run says of itself goes before what is said of it. Raises RunError."""
-    for name, option in (("tensor_parallel", "--tp"), ("pipeline_parallel", "--pp")):
-        found, said = getattr(run.deployment, name), getattr(deployment, name)
+def _told(run: Run, deployment: Deployment) -> Run:
+    """With the engine that is said, where the run does not say. Raises RunError where it says
+    something else, and where it is not known which replica a request was on.
+    """
+    of_run = run.deployment
+    for name, option in _LAYOUT:
+        found, said = getattr(of_run, name), getattr(deployment, name)
         if found not in (None, said):
             raise RunError(f"the run says {name} {found}, and not {said}: say {option} {found}")
+    if deployment.data_parallel > 1 and not run.steps and run.workload.max_concurrency != 1:
+        raise RunError(
+            "which of the replicas a request was on is not known: calibrate to a recording, or to "
+            "a run of one replica"
+        )
+    version = of_run.engine_version or deployment.engine_version
+    told = of_run.model_copy(update={"engine": deployment.engine, "engine_version": version})
+    return run.model_copy(update={"deployment": told})
 
 
 class _Calibrated:
@@ -117,7 +131,6 @@ class _Calibrated:
         sampling: Sampling,
         most_requests: int,
         *,
-        engine_version: str,
         prefills_apart: bool,
     ) -> None:
         """Raises PredictorError and RunError where the run does not have it."""
@@ -137,7 +150,7 @@ class _Calibrated:
         self.split: Split = fitting.split(found, most_requests)
         self.line: Line = fitting.fit_steps(self.split.known)
         self.why_no_prefills = self._find_prefills()
-        self.frontend: FoundFrontend = frontend_of(run, first_tokens, self.line, engine_version)
+        self.frontend: FoundFrontend = frontend_of(run, first_tokens, self.line)
 
     def _find_prefills(self) -> str:
         """Why there is no scale of them, where it is not for want of steps."""

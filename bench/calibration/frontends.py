@@ -59,13 +59,11 @@ class FoundFrontend(NamedTuple):
     why_unknown: str = ""
 
 
-def frontend_of(
-    run: Run, first_tokens: Sequence[FirstToken], line: Line, engine_version: str
-) -> FoundFrontend:
+def frontend_of(run: Run, first_tokens: Sequence[FirstToken], line: Line) -> FoundFrontend:
     """By first tokens of requests alone, or by the steps that prompts got into where few were."""
     of_alone = rests(first_tokens, line)
     if len(of_alone) < _FEWEST and run.requests:
-        found = fit_spans(spans_of(run, engine_version))
+        found = fit_spans(spans_of(run))
         if found is not None:
             return FoundFrontend(found, "which steps prompts got into")
     fitted_on = f"{len(of_alone):,} first tokens of requests alone"
@@ -116,22 +114,22 @@ def in_most(spans: Sequence[Span]) -> Span:
     return Span(begin_s, next((end_s for end_s in ends if end_s > begin_s), begin_s))
 
 
-def _steps_ahead(deployment: Deployment, engine_version: str) -> int | None:
+def _steps_ahead(deployment: Deployment) -> int | None:
     """Of a step's start, when it is scheduled; None where that is not known."""
-    if deployment.engine == "sglang" or deployment.pipeline_parallel not in (None, 1):
+    if deployment.engine != "vllm" or deployment.pipeline_parallel not in (None, 1):
         return None
     said = deployment.arguments.get("async_scheduling")
     if said is not None:
         return int(bool(said))
-    return int(Version(deployment.engine_version or engine_version) >= _AHEAD_SINCE)
+    version = deployment.engine_version
+    return None if version is None else int(Version(version) >= _AHEAD_SINCE)
 
 
-def spans_of(run: Run, engine_version: str) -> list[Span]:
-    """None of SGLang, nor of pipelines. ``engine_version``: where the run does not say.
-
-    Raises RunError where it is not known when requests were sent.
+def spans_of(run: Run) -> list[Span]:
+    """None of SGLang, nor of pipelines. Raises RunError where it is not known when requests were
+    sent.
     """
-    steps_ahead = _steps_ahead(run.deployment, engine_version)
+    steps_ahead = _steps_ahead(run.deployment)
     return [] if steps_ahead is None else list(_spans(run, steps_ahead))
 
 
