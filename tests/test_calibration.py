@@ -39,7 +39,7 @@ from warpserve.cli import app
 from warpserve.patches.step_log import StepLog
 from warpserve.predictors.batch import Batch, Launch, RequestStep, Sampling
 from warpserve.predictors.calibration import Calibration, calibration
-from warpserve.predictors.captured import padded_tokens
+from warpserve.predictors.captured import SGLANG_PREFILL_SIZES, SIZES, padded_tokens
 from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.predictor import Prediction, PredictorError, Provenance
@@ -120,7 +120,9 @@ def served(
             steps.append(RequestStep(prompt_of(new), 0, True))
             running.append(new)
         tokens = sum(step.new_tokens for step in steps)
-        batch = Batch(tuple(steps), padded_tokens(tokens))
+        is_alone = engine == "sglang" and steps[0].is_prefill
+        sizes = SGLANG_PREFILL_SIZES if is_alone else SIZES
+        batch = Batch(tuple(steps), padded_tokens(tokens, sizes))
         started_s = now_s
         now_s += real_ns(batch, prefill_scale) / 1e9
         scheduled_s = started_s if schedules_ahead else now_s
@@ -203,7 +205,7 @@ def test_a_clients_times_tell_prefills_by_who_decodes_meanwhile(
     assert "of them with prefills" in said["fitted_on"]
     calibrated = predictor_of(said["spec"], LLAMA)
     decodes = (RequestStep(1, 800, False),) if engine == "vllm" else ()
-    prompt = Batch((*decodes, RequestStep(700, 0, True)), 700 + len(decodes))
+    prompt = Batch((*decodes, RequestStep(704, 0, True)), 704 + len(decodes))
     expected_ns = real_ns(prompt, prefill_scale)
     assert calibrated.predict(prompt).duration_ns == pytest.approx(expected_ns, rel=0.02)
 

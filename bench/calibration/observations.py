@@ -15,9 +15,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from warpserve.bench.calibration.timelines import Timeline, Waits, timelines_of
-from warpserve.bench.real.schema import Run
+from warpserve.bench.real.schema import Deployment, Run
 from warpserve.predictors.batch import Batch, RequestStep
-from warpserve.predictors.captured import SIZES, padded_tokens
+from warpserve.predictors.captured import SGLANG_PREFILL_SIZES, SIZES, padded_tokens
 from warpserve.predictors.predictor import Predictor
 from warpserve.predictors.prefills import added_by_prefills_ns
 from warpserve.predictors.replay import RecordedStep
@@ -114,6 +114,7 @@ def of_first_tokens(run: Run, predictor: Predictor) -> list[FirstToken]:
     """
     timelines = timelines_of(run)
     budget = run.deployment.max_num_batched_tokens
+    sizes = prefill_sizes(run.deployment)
     return [
         FirstToken(
             len(chunks),
@@ -122,7 +123,7 @@ def of_first_tokens(run: Run, predictor: Predictor) -> list[FirstToken]:
             mine.input_tokens,
         )
         for mine in timelines
-        if (chunks := _chunks(mine, budget)) and (ns := mine.ttft_s * 1e9) > 0
+        if (chunks := _chunks(mine, budget, sizes)) and (ns := mine.ttft_s * 1e9) > 0
         if not any(other is not mine and other.is_under_way(mine) for other in timelines)
     ]
 
@@ -165,19 +166,26 @@ def decodes(contexts: Sequence[int], graph_sizes: Sequence[int] = SIZES) -> Batc
     return Batch(requests, padded_tokens(len(requests), graph_sizes))
 
 
-def _chunks(request: Timeline, budget: int | None) -> list[Batch]:
+def prefill_sizes(deployment: Deployment) -> Sequence[int]:
+    """Tokens that steps with prefills are padded to, in order."""
+    if deployment.cuda_graph_sizes is not None:
+        return sorted(deployment.cuda_graph_sizes)
+    return SGLANG_PREFILL_SIZES if deployment.engine == "sglang" else SIZES
+
+
+def _chunks(request: Timeline, budget: int | None, sizes: Sequence[int]) -> list[Batch]:
     """The prompt's steps; none where it is not known how many there are."""
     if budget is None and request.input_tokens > _SURE_BUDGET:
         return []
-    return list(_chunks_of(request, budget or _SURE_BUDGET))
+    return list(_chunks_of(request, budget or _SURE_BUDGET, sizes))
 
 
-def _chunks_of(request: Timeline, budget: int) -> Iterator[Batch]:
+def _chunks_of(request: Timeline, budget: int, sizes: Sequence[int]) -> Iterator[Batch]:
     for done in range(
         min(request.cached_tokens, request.input_tokens - 1), request.input_tokens, budget
     ):
         new = min(budget, request.input_tokens - done)
-        yield Batch((RequestStep(new, done, is_prefill=True),), padded_tokens(new))
+        yield Batch((RequestStep(new, done, is_prefill=True),), padded_tokens(new, sizes))
 
 
 def _period_ns(step: RecordedStep, following: RecordedStep) -> float:

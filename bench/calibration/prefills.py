@@ -13,11 +13,11 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from warpserve.bench.calibration.observations import Observation
+from warpserve.bench.calibration.observations import Observation, prefill_sizes
 from warpserve.bench.calibration.timelines import Timeline, timelines_of
 from warpserve.bench.real.schema import Run
 from warpserve.predictors.batch import Batch, RequestStep
-from warpserve.predictors.captured import SIZES, padded_tokens
+from warpserve.predictors.captured import padded_tokens
 from warpserve.predictors.predictor import Predictor
 from warpserve.predictors.prefills import added_by_prefills_ns
 
@@ -47,8 +47,7 @@ def of_prefills(run: Run, predictor: Predictor) -> list[Observation]:
 
     Raises RunError where it is not known when requests were sent.
     """
-    known_sizes = run.deployment.cuda_graph_sizes
-    sizes = SIZES if known_sizes is None else sorted(known_sizes)
+    sizes = prefill_sizes(run.deployment)
     return [
         _observation(_batch(step, firsts, sizes), step, predictor)
         for step, firsts in steps_with_prompts(run)
