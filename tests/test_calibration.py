@@ -246,6 +246,7 @@ def test_the_steps_that_prompts_got_into_tell_what_a_request_takes(
         {"max_num_batched_tokens": 100},
         {"engine": None},
         {"engine_version": None},
+        {"engine_version": "main"},
     ],
 )
 def test_other_steps_do_not_tell_what_a_request_takes(deployment: dict[str, Any]) -> None:

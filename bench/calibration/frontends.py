@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from warpserve.bench.calibration.fitting import Line, fit_frontend, rests
 from warpserve.bench.calibration.observations import FirstToken
@@ -28,8 +28,6 @@ _AHEAD_SINCE = Version("0.14")
 _FEWEST = 5
 _AGREEING = 0.8
 """Of the spans: else it is not one time for all requests."""
-
-
 _SLOPES_NS = tuple(100 * hundreds for hundreds in range(201))
 """Of a token of a prompt: up to 20 us."""
 _BETTER = 0.05
@@ -97,9 +95,9 @@ def fit_spans(spans: Sequence[Span]) -> Frontend | None:
 
 
 def _agreeing(spans: Sequence[Span], token_ns: int) -> int:
-    rests = [span.without(token_ns) for span in spans]
-    instant_s = in_most(rests).above_s
-    return sum(span.has(instant_s) for span in rests)
+    shorter = [span.without(token_ns) for span in spans]
+    instant_s = in_most(shorter).above_s
+    return sum(span.has(instant_s) for span in shorter)
 
 
 def in_most(spans: Sequence[Span]) -> Span:
@@ -114,6 +112,14 @@ def in_most(spans: Sequence[Span]) -> Span:
     return Span(begin_s, next((end_s for end_s in ends if end_s > begin_s), begin_s))
 
 
+def spans_of(run: Run) -> list[Span]:
+    """None of SGLang, nor of pipelines. Raises RunError where it is not known when requests were
+    sent.
+    """
+    steps_ahead = _steps_ahead(run.deployment)
+    return [] if steps_ahead is None else list(_spans(run, steps_ahead))
+
+
 def _steps_ahead(deployment: Deployment) -> int | None:
     """Of a step's start, when it is scheduled; None where that is not known."""
     if deployment.engine != "vllm" or deployment.pipeline_parallel not in (None, 1):
@@ -121,16 +127,10 @@ def _steps_ahead(deployment: Deployment) -> int | None:
     said = deployment.arguments.get("async_scheduling")
     if said is not None:
         return int(bool(said))
-    version = deployment.engine_version
-    return None if version is None else int(Version(version) >= _AHEAD_SINCE)
-
-
-def spans_of(run: Run) -> list[Span]:
-    """None of SGLang, nor of pipelines. Raises RunError where it is not known when requests were
-    sent.
-    """
-    steps_ahead = _steps_ahead(run.deployment)
-    return [] if steps_ahead is None else list(_spans(run, steps_ahead))
+    try:
+        return int(Version(deployment.engine_version or "") >= _AHEAD_SINCE)
+    except InvalidVersion:
+        return None
 
 
 def _spans(run: Run, steps_ahead: int) -> Iterator[Span]:

@@ -127,10 +127,10 @@ def _tokens_around(timeline: Timeline, instant_s: float) -> tuple[float, float, 
 
 
 def _batch(step: Step, firsts: Sequence[Timeline], sizes: Sequence[int]) -> Batch:
-    prefills = [
-        RequestStep(each.input_tokens - each.cached_tokens, each.cached_tokens, is_prefill=True)
-        for each in firsts
-    ]
+    prefills = []
+    for each in firsts:
+        cached = min(each.cached_tokens, each.input_tokens - 1)
+        prefills.append(RequestStep(each.input_tokens - cached, cached, is_prefill=True))
     requests = (*step.decodes, *prefills)
     return Batch(requests, padded_tokens(sum(each.new_tokens for each in requests), sizes))
 
