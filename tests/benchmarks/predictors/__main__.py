@@ -115,8 +115,9 @@ Where it is worse, and why:
   makes up for. TPOT comes out 4 to 8 % too long: with few tokens Marlin's may be the faster.
 - Llama-3.1-70B on a single H200: prompts of 7,373 tokens take 18 % longer than the tables say, and
   only there; on eight GPUs they are right within 5 %. Kernels that are timed one by one do not heat
-  a GPU as a minute of prefills does; whether its clock went down is not known. A scale for all and
-  a host time can't tell that from decodes: they leave a worst TPOT of 16.9 % in that cell.
+  a GPU as a minute of prefills does; whether its clock went down is not known. Scale and host in
+  place of a scale of prefills leave a worst TPOT of 16.9 % there (median of all cells 3.0 %).
+- Scales of prefills come out above 1 in all cells, also because the time of a frontend is in TTFTs.
 - Concurrencies of up to 8 can hardly tell scale from host, and know nothing of what grows with
   concurrency: the fit makes some cells worse at high concurrency than no fit.
 - The estimate is no engine: how prefills of several requests meet in a step is left out, and more
@@ -124,7 +125,9 @@ Where it is worse, and why:
   tokens and 1,024 more, the worst point of two GPUs with Qwen3-32B, do not quite fit.
 - B200: InferenceX lets vLLM and SGLang fuse all-reduces with the norms behind them, which no table
   has. Llama-3.1-70B in fp8 takes less than the tables say, where matrices reach half of the
-  memory's bandwidth; in nvfp4 it takes what they say.
+  memory's bandwidth; in nvfp4 it takes what they say. On four, first tokens of 1,024 took 125 ms
+  with four requests at once and 109 with eight, twice as long as here, and those of 8,192 a quarter
+  longer: the scale of prefills that is fitted to both is right for neither.
 - DeepSeek-V3 in nvfp4 under SGLang: the points without a version are of 2025 and up to a third
   slower with few requests; those of 0.5.9, with whole experts, faster than the tables with many.
 - The single point of Qwen3-32B in fp8 has a TPOT at a concurrency of 48 that is shorter than that
