@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections import deque
 from typing import NamedTuple
@@ -26,7 +27,9 @@ class _Step(NamedTuple):
 class StepStream:
     """One step after the other, each as long as predicted, logged as soon as its times are known.
 
-    They are known at once, but where they depend on other processes: a pipeline stage's.
+    They are known at once, but where they depend on other processes: a pipeline stage's. Those are
+    waited for in a thread aside, as nobody may ask for what a rank has computed, and engines kill
+    their workers where they end.
     """
 
     def __init__(self, log: StepLog) -> None:
@@ -34,6 +37,7 @@ class StepStream:
         self._unlogged: deque[_Step] = deque()
         self._lock = threading.Lock()
         self._last_end_ns: int | None = None
+        self._awaited: queue.SimpleQueue[torch.cuda.Event] | None = None
 
     @property
     def last_end_ns(self) -> int | None:
@@ -62,6 +66,8 @@ class StepStream:
         with self._lock:
             self._unlogged.append(_Step(batch, request_ids, prediction, begin, end, begun_ns))
         self.log_known()
+        if self.last_end_ns is None:
+            self._await(end)
         return end
 
     def wait(self, duration_ns: int) -> None:
@@ -80,6 +86,17 @@ class StepStream:
                 self._log.write(step.batch, step.request_ids, step.prediction, begin_ns, end_ns)
                 self._unlogged.popleft()
                 self._last_end_ns = end_ns
+
+    def _await(self, end: torch.cuda.Event) -> None:
+        if self._awaited is None:
+            self._awaited = queue.SimpleQueue()
+            threading.Thread(target=self._log_awaited, args=(self._awaited,), daemon=True).start()
+        self._awaited.put(end)
+
+    def _log_awaited(self, awaited: queue.SimpleQueue[torch.cuda.Event]) -> None:
+        while True:
+            awaited.get().synchronize()
+            self.log_known()
 
 
 def _recorded(stream: torch.cuda.Stream) -> torch.cuda.Event:

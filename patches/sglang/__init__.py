@@ -91,7 +91,6 @@ from warpserve.patches.sglang.hicache import (
     store_nothing,
 )
 from warpserve.patches.sglang.idle import sleep_when_idle
-from warpserve.patches.sglang.last_steps import log_when_idle
 from warpserve.patches.sglang.loading import load_adapters, load_configurations
 from warpserve.patches.sglang.nixl_transfers import sleep_until_changed
 from warpserve.patches.sglang.peers import look_for_peers_each_second
@@ -172,7 +171,6 @@ def _install_virtual() -> None:
     after_import("sglang.srt.managers.scheduler", know_lengths)
     after_import("sglang.srt.managers.scheduler", sleep_when_idle)
     after_import("sglang.srt.managers.scheduler", sleep_when_pending)
-    after_import("sglang.srt.managers.scheduler", log_when_idle)
     after_import(f"{_CACHE}.host_memory", have_memory)
     after_import(f"{_CACHE}.pool_host.base", find_memory)
     after_import(f"{_CACHE}.pool_host.base", copy_in_time)

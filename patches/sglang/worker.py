@@ -70,10 +70,6 @@ class VirtualSteps:
             self._hands_on = HiddenStates(model, self._device, most_tokens)
         self._end: torch.cuda.Event | None = None
 
-    def log_known(self) -> None:
-        """Of a pipeline's stage the last step is not known before it is over."""
-        self._stream.log_known()
-
     def forward(self, batch: Any) -> VirtualResult:
         """``batch``: a ScheduleBatch."""
         padded = self._step(batch)

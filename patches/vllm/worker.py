@@ -27,7 +27,7 @@ from warpserve.predictors.batch import Batch
 from warpserve.predictors.spec import predictor_of_session
 
 _ONCE_WARM = ("execute_model", "sample_tokens", "take_draft_token_ids", "execute_dummy_batch")
-_OF_WORKER = ("load_model", "compile_or_warm_up_model", "shutdown", *_ONCE_WARM)
+_OF_WORKER = ("load_model", "compile_or_warm_up_model", *_ONCE_WARM)
 
 
 class VirtualSteps:
@@ -57,10 +57,6 @@ class VirtualSteps:
     def last_end_ns(self) -> int | None:
         """When the steps that have been begun are over, on CLOCK_MONOTONIC; None if unknown."""
         return self._stream.last_end_ns
-
-    def log_known(self) -> None:
-        """Of a pipeline's stage the last step is not known before it is over."""
-        self._stream.log_known()
 
     def execute_model(self, scheduled: Any) -> Any:
         """``scheduled``: a SchedulerOutput. None where `sample_tokens` comes next."""
@@ -159,7 +155,6 @@ def patch_worker(module: ModuleType) -> None:
     require_attributes(worker_class, _OF_WORKER)
     load_model = worker_class.load_model
     warm_up = worker_class.compile_or_warm_up_model
-    shutdown = worker_class.shutdown
 
     def load_uncompiled(self: Any, *arguments: Any, **options: Any) -> Any:
         require_supported(self.vllm_config)
@@ -181,12 +176,6 @@ def patch_worker(module: ModuleType) -> None:
         self.virtual_steps = VirtualSteps(self)
         return warmed
 
-    def log_and_shut_down(self: Any) -> Any:
-        if (steps := getattr(self, "virtual_steps", None)) is not None:
-            steps.log_known()
-        return shutdown(self)
-
-    worker_class.shutdown = log_and_shut_down
     worker_class.load_model = load_uncompiled
     worker_class.compile_or_warm_up_model = warm_up_without_kernels
     for name in _ONCE_WARM:
