@@ -16,7 +16,6 @@
 | ``SchedulerIpcChannels.create`` | requests without the present instant's | no race |
 | its sockets without a peer | look for one once a second | idle time costs less |
 | ``Scheduler.init_idle_sleeper`` | sleeps until a request comes | who spins keeps time still |
-| ``Scheduler.maybe_sleep_on_idle`` | before, logs the last step | a stage's ends late |
 | ``Scheduler.on_idle`` | sleeps while only copies are on their way | likewise |
 | ``HostKVCache``, its pools | copies take time, pages are empty | they would fill this host |
 | ``tokenizer_manager.real_time`` | the next number | answers are later than questions |

@@ -23,7 +23,6 @@
 | ``Worker.sample_tokens`` | instead, once warm | the tokens of that step |
 | ``Worker.take_draft_token_ids`` | instead, once warm | what a drafter proposes next |
 | ``Worker.execute_dummy_batch`` | instead, once warm | a rank without requests |
-| ``Worker.shutdown`` | before, logs the last step | when a stage's ends is known only then |
 | ``EngineCoreProc.input_queue``, ``aborts_queue`` | without the present instant's | no race |
 | ``EngineCoreProc.output_queue`` | each is sent before the next step is made | servers can work |
 | the same with ``--fast`` | tokens wait | nobody looks at them yet |
