@@ -47,7 +47,7 @@ class Adjusted(Outer):
         if self._scale != 1:
             change_ns = total_ns * (self._scale - 1)
             rows.append(OperatorTime("scale", change_ns, f"{self._scale:g}, as stated"))
-        if more_ns := self._more_of_prefills_ns(batch, self._inner.predict(batch).duration_ns):
+        if more_ns := self._more_of_prefills_ns(batch, round(total_ns)):
             source = f"{self._prefill_scale:g} instead, of what prefills add"
             rows.append(OperatorTime("prefill scale", more_ns, source))
         if self._host_ns:

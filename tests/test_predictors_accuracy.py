@@ -196,5 +196,5 @@ def test_two_scales_are_found_from_figures_that_are_made_of_both() -> None:
     assert scales is not None
     assert scales.scale == pytest.approx(0.9, abs=0.03)
     assert scales.prefill_scale == pytest.approx(1.3, abs=0.02)
-    assert scales.of(110.0, 100.0) == pytest.approx(0.9 * 10 + 1.3 * 100, rel=0.01)
+    assert scales.at(110.0, 100.0) == pytest.approx(0.9 * 10 + 1.3 * 100, rel=0.01)
     assert fit_scales(parts[:3]) is None

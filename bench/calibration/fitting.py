@@ -70,7 +70,9 @@ def split(observations: Sequence[Observation], most_requests: int) -> Split:
     others = [each for each in observations if each.requests > most_requests]
     what = f"more than {most_requests} requests under way"
     if not others:
-        kinds = [[e for e in known if bool(e.added_ns) == has_prefill] for has_prefill in (0, 1)]
+        kinds = [
+            [e for e in known if bool(e.added_ns) is has_prefill] for has_prefill in (False, True)
+        ]
         known = [each for kind in kinds for each in kind[: len(kind) * 4 // 5]]
         others = [each for kind in kinds for each in kind[len(kind) * 4 // 5 :]]
         what = "the last fifth of the run"

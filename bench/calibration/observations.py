@@ -22,8 +22,8 @@ from warpserve.predictors.predictor import Predictor
 from warpserve.predictors.prefills import added_by_prefills_ns
 from warpserve.predictors.replay import RecordedStep
 
-_SURE_BUDGET = 2048
-"""Prompt tokens that every engine's default lets into one step."""
+SURE_BUDGET_TOKENS = 2048
+"""Of a step, that every engine's default lets into it."""
 
 
 class Observation(NamedTuple):
@@ -63,17 +63,16 @@ def of_recording(steps: Sequence[RecordedStep], predictor: Predictor) -> list[Ob
     """
     are_all_eager = all(step.batch.is_eager for step in steps)
     return [
-        _of_step(step, following, predictor)
+        of_step(step.batch, _period_ns(step, following), predictor)
         for step, following in pairwise(steps)
         if following.start_ns >= step.start_ns and (are_all_eager or not step.batch.is_eager)
     ]
 
 
-def _of_step(step: RecordedStep, following: RecordedStep, predictor: Predictor) -> Observation:
-    batch = step.batch
+def of_step(batch: Batch, measured_ns: float, predictor: Predictor) -> Observation:
     predicted_ns = predictor.predict(batch).duration_ns
     added_ns = added_by_prefills_ns(predictor, batch, predicted_ns)
-    return Observation(len(batch.requests), predicted_ns, _period_ns(step, following), added_ns)
+    return Observation(len(batch.requests), predicted_ns, measured_ns, added_ns)
 
 
 def of_eager_steps(steps: Sequence[RecordedStep], without_launches: Predictor) -> list[EagerStep]:
@@ -175,15 +174,13 @@ def prefill_sizes(deployment: Deployment) -> Sequence[int]:
 
 def _chunks(request: Timeline, budget: int | None, sizes: Sequence[int]) -> list[Batch]:
     """The prompt's steps; none where it is not known how many there are."""
-    if budget is None and request.input_tokens > _SURE_BUDGET:
+    if budget is None and request.input_tokens > SURE_BUDGET_TOKENS:
         return []
-    return list(_chunks_of(request, budget or _SURE_BUDGET, sizes))
+    return list(_chunks_of(request, budget or SURE_BUDGET_TOKENS, sizes))
 
 
 def _chunks_of(request: Timeline, budget: int, sizes: Sequence[int]) -> Iterator[Batch]:
-    for done in range(
-        min(request.cached_tokens, request.input_tokens - 1), request.input_tokens, budget
-    ):
+    for done in range(request.skipped_tokens, request.input_tokens, budget):
         new = min(budget, request.input_tokens - done)
         yield Batch((RequestStep(new, done, is_prefill=True),), padded_tokens(new, sizes))
 

@@ -13,16 +13,18 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from warpserve.bench.calibration.observations import Observation, prefill_sizes
+from warpserve.bench.calibration.observations import (
+    SURE_BUDGET_TOKENS,
+    Observation,
+    of_step,
+    prefill_sizes,
+)
 from warpserve.bench.calibration.timelines import Timeline, timelines_of
 from warpserve.bench.real.schema import Run
 from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.captured import padded_tokens
 from warpserve.predictors.predictor import Predictor
-from warpserve.predictors.prefills import added_by_prefills_ns
 
-_SURE_BUDGET_TOKENS = 2048
-"""Of a step, that every engine's default lets into it."""
 _TOGETHER = 0.05
 """Of a step: tokens of one step reach their clients that near to each other."""
 
@@ -49,7 +51,7 @@ def of_prefills(run: Run, predictor: Predictor) -> list[Observation]:
     """
     sizes = prefill_sizes(run.deployment)
     return [
-        _observation(_batch(step, firsts, sizes), step, predictor)
+        of_step(_batch(step, firsts, sizes), step.duration_s * 1e9, predictor)
         for step, firsts in steps_with_prompts(run)
     ]
 
@@ -61,7 +63,7 @@ def steps_with_prompts(run: Run) -> Iterator[tuple[Step, list[Timeline]]]:
     """
     timelines = sorted(timelines_of(run), key=lambda each: each.token_s[0])
     step_at = _own_step if run.deployment.engine == "sglang" else _mixed_step
-    budget_tokens = run.deployment.max_num_batched_tokens or _SURE_BUDGET_TOKENS
+    budget_tokens = run.deployment.max_num_batched_tokens or SURE_BUDGET_TOKENS
     last_end_s = float("-inf")
     for first in timelines:
         step = step_at(timelines, first.token_s[0])
@@ -72,12 +74,6 @@ def steps_with_prompts(run: Run) -> Iterator[tuple[Step, list[Timeline]]]:
         tokens = _asked_tokens(timelines, step) + len(step.decodes) + len(firsts)
         if tokens <= budget_tokens and all(each.begin_s < step.start_s for each in firsts):
             yield step, firsts
-
-
-def _observation(batch: Batch, step: Step, predictor: Predictor) -> Observation:
-    predicted_ns = predictor.predict(batch).duration_ns
-    added_ns = added_by_prefills_ns(predictor, batch, predicted_ns)
-    return Observation(len(batch.requests), predicted_ns, step.duration_s * 1e9, added_ns)
 
 
 def _mixed_step(timelines: Sequence[Timeline], instant_s: float) -> Step | None:
@@ -127,10 +123,10 @@ def _tokens_around(timeline: Timeline, instant_s: float) -> tuple[float, float, 
 
 
 def _batch(step: Step, firsts: Sequence[Timeline], sizes: Sequence[int]) -> Batch:
-    prefills = []
-    for each in firsts:
-        cached = min(each.cached_tokens, each.input_tokens - 1)
-        prefills.append(RequestStep(each.input_tokens - cached, cached, is_prefill=True))
+    prefills = [
+        RequestStep(each.input_tokens - each.skipped_tokens, each.skipped_tokens, is_prefill=True)
+        for each in firsts
+    ]
     requests = (*step.decodes, *prefills)
     return Batch(requests, padded_tokens(sum(each.new_tokens for each in requests), sizes))
 

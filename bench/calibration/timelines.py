@@ -29,6 +29,11 @@ class Timeline(NamedTuple):
     cached_tokens: int
 
     @property
+    def skipped_tokens(self) -> int:
+        """Of the prompt, the last token of which is always computed."""
+        return min(self.cached_tokens, self.input_tokens - 1)
+
+    @property
     def ttft_s(self) -> float:
         return self.token_s[0] - self.begin_s
 

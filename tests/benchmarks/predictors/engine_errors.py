@@ -22,6 +22,7 @@ from tests.benchmarks.predictors.serving_points import (
     table,
 )
 from tests.benchmarks.predictors.steady_state import Load
+from warpserve.bench.calibration.fitting import Line
 from warpserve.predictors.batch import Sampling
 from warpserve.predictors.sampling import SamplingCosts
 
@@ -63,10 +64,13 @@ class _Runs:
     def __init__(self, outcomes: Mapping[Key, Outcome]) -> None:
         self._outcomes = outcomes
 
+    def all_of(self, cell: Cell, points: Sequence[Point]) -> list[tuple[Point, Outcome]]:
+        found = ((point, self._outcomes.get(Key.of(cell, point.load))) for point in points)
+        return [(point, run) for point, run in found if run is not None]
+
     def of(self, cell: Cell, points: Sequence[Point]) -> list[tuple[Point, Outcome]]:
         """Without those at which requests queue."""
-        found = ((point, self._outcomes.get(Key.of(cell, point.load))) for point in points)
-        return [(p, run) for p, run in found if run is not None and not p.is_queueing]
+        return [(point, run) for point, run in self.all_of(cell, points) if not point.is_queueing]
 
     def tpots(self, cell: Cell, points: Sequence[Point]) -> Iterator[tuple[Load, float, float]]:
         for point, run in self.of(cell, points):
@@ -81,10 +85,13 @@ class _Runs:
         held_out = [(point, run) for point, run in runs if not is_known(point.load)]
         if scales is None or not held_out:
             return None
-        errors = [scales.tpot_ns(cell, run) / point.tpot_ns - 1 for point, run in held_out]
-        return Fit(scales.scale, 0.0, scales.prefill_scale, len(runs) - len(held_out), errors)
+        errors = [
+            scales.at(tpot_ns(cell, run), 1e6 * (run.tpot_prefill_ms or 0.0)) / point.tpot_ns - 1
+            for point, run in held_out
+        ]
+        return Fit(scales, len(runs) - len(held_out), errors)
 
-    def _scales(self, cell: Cell, points: Sequence[Point]) -> Scales | None:
+    def _scales(self, cell: Cell, points: Sequence[Point]) -> Line | None:
         return fit_scales(
             [
                 part
@@ -100,39 +107,22 @@ class _Runs:
         yield "|---|---|---|---|---|---|---|---|---|"
         before, after = [], []
         for cell, points in cells.items():
-            if not has_ttft(cell) or not self.of(cell, points):
+            runs = self.all_of(cell, points) if has_ttft(cell) else []
+            if not runs:
                 continue
             scales = self._scales(cell, points)
-            plain, fitted = [], []
-            for point in points:
-                run = self._outcomes.get(Key.of(cell, point.load))
-                if run is None:
-                    continue
-                plain.append(run.ttft_ms * 1e6 / point.ttft_ns - 1)
-                if scales is not None and not is_known(point.load):
-                    fitted.append(scales.ttft_ns(run) / point.ttft_ns - 1)
+            plain = [run.ttft_ms * 1e6 / point.ttft_ns - 1 for point, run in runs]
+            fitted = [
+                1e6 * scales.at(run.ttft_ms, run.ttft_prefill_ms or 0.0) / point.ttft_ns - 1
+                for point, run in runs
+                if scales is not None and not is_known(point.load)
+            ]
             before += plain
             after += fitted
             then = Errors.of(fitted).cells() if fitted else " | | | "
             yield f"| {cell.label()} | {Errors.of(plain).cells()} | {then} |"
         if after:
             yield f"| **all** | {Errors.of(before).cells()} | {Errors.of(after).cells()} |"
-
-
-class Scales(NamedTuple):
-    """Of decodes, and of what prefills add."""
-
-    scale: float
-    prefill_scale: float
-
-    def of(self, whole: float, added: float) -> float:
-        return self.scale * (whole - added) + self.prefill_scale * added
-
-    def tpot_ns(self, cell: Cell, run: Outcome) -> float:
-        return self.of(tpot_ns(cell, run), 1e6 * (run.tpot_prefill_ms or 0.0))
-
-    def ttft_ns(self, run: Outcome) -> float:
-        return 1e6 * self.of(run.ttft_ms, run.ttft_prefill_ms or 0.0)
 
 
 class Part(NamedTuple):
@@ -153,8 +143,11 @@ def parts_of(cell: Cell, point: Point, run: Outcome) -> Iterator[Part]:
             yield Part(whole_ns - 1e6 * added_ms, 1e6 * added_ms, measured_ns)
 
 
-def fit_scales(parts: Sequence[Part]) -> Scales | None:
-    """Least relative squares, each scale near 1 preferred as in `fit_line`; None for too few."""
+def fit_scales(parts: Sequence[Part]) -> Line | None:
+    """A scale of decodes and one of what prefills add, without a host; None for too few.
+
+    Least relative squares, each scale near 1 preferred as in `fit_line`.
+    """
     if len(parts) < _FEWEST_PARTS:
         return None
     rows = [
@@ -164,7 +157,8 @@ def fit_scales(parts: Sequence[Part]) -> Scales | None:
     solved, *_ = np.linalg.lstsq(
         np.vstack([rows, prior]), np.concatenate([np.ones(len(rows)), _WEIGHTS_OF_ONE]), rcond=None
     )
-    return Scales(*map(float, solved))
+    scale, prefill_scale = map(float, solved)
+    return Line(scale, 0.0, prefill_scale)
 
 
 def tpot_ns(cell: Cell, outcome: Outcome) -> float:

@@ -14,6 +14,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,6 +36,7 @@ from warpserve.bench.experiment import planned_of
 from warpserve.bench.results import RequestResult
 from warpserve.bench.run_folder import RunError, RunFolder
 from warpserve.errors import WarpserveError
+from warpserve.predictors.predictor import Explaining
 from warpserve.predictors.replay import recorded_steps
 from warpserve.predictors.spec import predictor_of
 
@@ -188,22 +190,26 @@ def has_ttft(cell: Cell) -> bool:
 def _with_prefills(
     cell: Cell, outcome: Outcome, requests: Sequence[RequestResult], steps: Path
 ) -> Outcome:
-    predictor = predictor_of("aiconfigurator", deployment_of(cell))
-    prefills = PrefillTime(recorded_steps(str(steps)), predictor)
+    prefills = PrefillTime(recorded_steps(str(steps)), _predictor_of(cell))
     instants = [
         Instants(
             round(1e9 * request.start_s),
             round(1e9 * (request.start_s + request.ttft_s)),
-            round(1e9 * (request.start_s + request.ttft_s + sum(request.itl_s))),
+            round(1e9 * (request.start_s + request.latency_s)),
             request.output_tokens,
         )
         for request in requests
-        if request.ttft_s is not None
+        if request.ttft_s is not None and request.latency_s is not None
     ]
     return outcome._replace(
         tpot_prefill_ms=round(statistics.mean(map(prefills.of_tpot_ns, instants)) / 1e6, 4),
         ttft_prefill_ms=round(statistics.mean(map(prefills.of_ttft_ns, instants)) / 1e6, 3),
     )
+
+
+@cache
+def _predictor_of(cell: Cell) -> Explaining:
+    return predictor_of("aiconfigurator", deployment_of(cell))
 
 
 def _config(cell: Cell, load: Load) -> RunConfig:

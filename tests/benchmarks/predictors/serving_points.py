@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tests.benchmarks.predictors.errors import HEADINGS, Errors
 from tests.benchmarks.predictors.steady_state import Load, tpot_apart_ns, tpot_ns
-from warpserve.bench.calibration.fitting import fit_line
+from warpserve.bench.calibration.fitting import Line, fit_line
 from warpserve.bench.models import model_named
 from warpserve.predictors.batch import Sampling
 from warpserve.predictors.deployment import FP8_ACTIVATIONS, MARLIN, Deployment
@@ -192,9 +192,8 @@ def markdown(kind: str) -> Iterator[str]:
 class Fit(NamedTuple):
     """Two numbers of a cell, and how far it is then from points that they were not fitted to."""
 
-    scale: float
-    host_ns: float
-    prefill_scale: float | None
+    line: Line
+    """Its host is 0 where it has a scale of prefills."""
     known: int
     """Points that they were fitted to."""
     errors: list[float]
@@ -217,17 +216,18 @@ def fit_of_tpots(pairs: Iterable[tuple[Load, float, float]]) -> Fit | None:
         return None
     line = fit_line(known)
     errors = [line.at(p) / m - 1 for p, m in held_out]
-    return Fit(line.scale, line.host_ns, None, len(known), errors)
+    return Fit(line, len(known), errors)
 
 
 def table(
     cells: Mapping[Cell, Sequence[Point]], pairs_of: Pairs, fit_of: FitOf | None = None
 ) -> Iterator[str]:
     """A line a cell that has any, before a fit and after: `fit_of_tpots`, unless said."""
-    numbers = "scale | host" if fit_of is None else "scale | prefill scale | host"
-    yield f"| cell | {HEADINGS} | {numbers} | fitted on | held out | median then | worst then |"
-    unknown = " |" * (numbers.count("|") + 1)
-    yield f"|{'---|' * (9 + numbers.count('|') + 1)}"
+    numbers = ("scale", "host") if fit_of is None else ("scale", "prefill scale", "host")
+    then = "fitted on | held out | median then | worst then"
+    yield f"| cell | {HEADINGS} | {' | '.join(numbers)} | {then} |"
+    yield f"|{'---|' * (9 + len(numbers))}"
+    unknown = " |" * len(numbers)
     before, after = [], []
     for cell, points in cells.items():
         pairs = list(pairs_of(cell, points))
@@ -242,7 +242,7 @@ def table(
             yield f"{line}{unknown} {known} | {len(pairs) - known} | | |"
             continue
         after += fit.errors
-        yield f"{line} {_cells_of(fit, has_prefills=fit_of is not None)} |"
+        yield f"{line} {_cells_of(fit, numbers)} |"
     last = "| | |"
     if after:
         fitted_all = Errors.of(after)
@@ -250,16 +250,16 @@ def table(
     yield f"| **all** | {Errors.of(before).cells()} |{unknown} | {last}"
 
 
-def _cells_of(fit: Fit, *, has_prefills: bool) -> str:
+def _cells_of(fit: Fit, numbers: Sequence[str]) -> str:
     """Of two numbers, the one that was not fitted stays empty."""
-    is_apart = fit.prefill_scale is not None
-    host = "" if is_apart else f"{fit.host_ns / 1e6:.2f} ms"
-    numbers = [f"{fit.scale:.3f}", host]
-    if has_prefills:
-        numbers.insert(1, f"{fit.prefill_scale:.3f}" if is_apart else "")
+    cells = {"scale": f"{fit.line.scale:.3f}", "prefill scale": "", "host": ""}
+    if fit.line.prefill_scale is None:
+        cells["host"] = f"{fit.line.host_ns / 1e6:.2f} ms"
+    else:
+        cells["prefill scale"] = f"{fit.line.prefill_scale:.3f}"
     summary = Errors.of(fit.errors)
     return (
-        f"{' | '.join(numbers)} | {fit.known} | {summary.points} |"
+        f"{' | '.join(cells[name] for name in numbers)} | {fit.known} | {summary.points} |"
         f" {summary.median:.1%} | {summary.worst:.1%}"
     )
 
