@@ -36,9 +36,8 @@ class Adjusted(Outer):
 
     def predict(self, batch: Batch) -> Prediction:
         prediction = self._inner.predict(batch)
-        whole_ns = prediction.duration_ns
-        more_ns = self._more_of_prefills_ns(batch, whole_ns)
-        duration_ns = math.ceil(whole_ns * self._scale + more_ns) + self._host_ns
+        more_ns = self._more_of_prefills_ns(batch, prediction)
+        duration_ns = math.ceil(prediction.duration_ns * self._scale + more_ns) + self._host_ns
         return prediction._replace(duration_ns=duration_ns)
 
     def explain(self, batch: Batch) -> list[OperatorTime]:
@@ -47,16 +46,16 @@ class Adjusted(Outer):
         if self._scale != 1:
             change_ns = total_ns * (self._scale - 1)
             rows.append(OperatorTime("scale", change_ns, f"{self._scale:g}, as stated"))
-        if more_ns := self._more_of_prefills_ns(batch, round(total_ns)):
+        if more_ns := self._more_of_prefills_ns(batch, self._inner.predict(batch)):
             source = f"{self._prefill_scale:g} instead, of what prefills add"
             rows.append(OperatorTime("prefill scale", more_ns, source))
         if self._host_ns:
             rows.append(OperatorTime("host", self._host_ns, "as stated"))
         return rows
 
-    def _more_of_prefills_ns(self, batch: Batch, whole_ns: int) -> float:
+    def _more_of_prefills_ns(self, batch: Batch, prediction: Prediction) -> float:
         """Than with the scale of decodes."""
         if self._prefill_scale is None:
             return 0.0
-        added_ns = added_by_prefills_ns(self._inner, batch, whole_ns)
+        added_ns = added_by_prefills_ns(self._inner, batch, prediction.duration_ns)
         return added_ns * (self._prefill_scale - self._scale)

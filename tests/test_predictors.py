@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -405,9 +405,14 @@ ALL: dict[str, Explaining] = {
 ALL |= {f"analytic {name}": predictor_of("analytic", deployment(name)) for name in MODELS}
 
 
+# Its whole and its decodes alone both round up, which an explanation has to follow.
+_TWO_ROUNDINGS = Batch((RequestStep(1, 1, False), RequestStep(213, 635, True)), padded_tokens(214))
+
+
 @pytest.mark.parametrize("name", ALL)
 @UNHURRIED
 @given(batch=BATCHES)
+@example(batch=_TWO_ROUNDINGS)
 def test_answers_are_positive_repeatable_and_explained(name: str, batch: Batch) -> None:
     predictor = ALL[name]
     prediction = predictor.predict(batch)
