@@ -11,8 +11,11 @@ from hypothesis import settings
 
 from tests import harness
 
-settings.register_profile("any-load", deadline=None)  # it counts host time
-settings.load_profile("any-load")
+# Without a deadline, which counts host time. The same examples every time, so that a red test says
+# something of the change; --hypothesis-profile=searching looks for new ones.
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("searching", deadline=None)
+settings.load_profile("repeatable")
 
 
 @pytest.fixture
