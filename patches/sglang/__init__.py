@@ -13,6 +13,7 @@
 | ``time`` of ``radix_cache`` | no two reads are equal | the order of uses at one instant |
 | ``TpModelWorker.forward_batch_generation`` | instead | a step is its predicted time |
 | ``SamplingParams.verify`` | before, looks at a given answer | a wrong one is refused |
+| likewise | before, looks for beams | they are chosen by logits |
 | ``SchedulerIpcChannels.create`` | requests without the present instant's | no race |
 | its sockets without a peer | look for one once a second | idle time costs less |
 | ``Scheduler.init_idle_sleeper`` | sleeps until a request comes | who spins keeps time still |
@@ -100,6 +101,7 @@ from warpserve.patches.sglang.pending import (
 )
 from warpserve.patches.sglang.shared_files import keep_in_session
 from warpserve.patches.sglang.speculation import draft_virtually, know_lengths
+from warpserve.patches.sglang.support import refuse_beams
 from warpserve.patches.sglang.turns import take_turns
 from warpserve.patches.sglang.verified import Verified
 from warpserve.patches.versions import require_version
@@ -138,6 +140,7 @@ def _install_virtual() -> None:
     after_import(f"{_OF_RANKS}.custom_all_reduce_v2", share_nothing)
     after_import("sglang.srt.server_args", load_configurations)
     after_import("sglang.srt.sampling.sampling_params", refuse_wrong_outputs("custom_params", int))
+    after_import("sglang.srt.sampling.sampling_params", refuse_beams)
     after_import("sglang.srt.lora.lora", load_adapters)
     after_import_moved(
         "sglang.kernels.jit.utils.compile.loader", "sglang.jit_kernel.utils", build_nothing

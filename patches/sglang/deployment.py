@@ -6,6 +6,8 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
+import torch
+
 from warpserve.patches.model_description import description_of, drafter_description, weights_of
 from warpserve.patches.sglang.resolved import parallel_of, settings
 from warpserve.predictors.deployment import BF16_ACTIVATIONS, Deployment, Drafter
@@ -18,6 +20,7 @@ _KV_CACHE = {
     "fp8_e4m3": "fp8",
     "fp8_e5m2": "fp8",
 }
+_FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 _WEIGHTS = {"w8a8_fp8": "fp8", "w8a8_int8": "int8"}
 """Ways to quantise a model while it is loaded; SGLang's other names are predictors', too."""
 
@@ -78,10 +81,17 @@ def _expert_kernels(arguments: Any) -> str | None:
     return BF16_ACTIVATIONS if precision == "bf16" else None
 
 
-def with_adapters(deployment: Deployment, worker: Any) -> Deployment:
-    """Once the worker has its model: it then knows the largest rank of its adapters."""
-    manager = getattr(worker.model_runner, "lora_manager", None)
-    return deployment if manager is None else replace(deployment, lora_rank=manager.max_lora_rank)
+def as_loaded(deployment: Deployment, worker: Any) -> Deployment:
+    """Once the worker has its model: it then knows the largest rank of its adapters, and whether
+    the checkpoint has its keys and values in FP8.
+    """
+    runner = worker.model_runner
+    manager = getattr(runner, "lora_manager", None)
+    return replace(
+        deployment,
+        lora_rank=deployment.lora_rank if manager is None else manager.max_lora_rank,
+        kv_cache="fp8" if runner.kv_cache_dtype in _FP8 else deployment.kv_cache,
+    )
 
 
 def _with_drafter(target: Deployment, arguments: Any) -> Deployment:

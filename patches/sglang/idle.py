@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -115,6 +116,7 @@ class Wake:
         self._socket.setblocking(False)
 
     def listen(self) -> socket.socket:
+        Path(self._path).unlink(missing_ok=True)  # of a server before, whose ranks were killed
         self._socket.bind(self._path)
         return self._socket
 

@@ -62,11 +62,19 @@ class Padding:
                 is_target_verify=False,
                 capture_hidden_mode=None,
                 return_logprob=batch.return_logprob,
-                lora_ineligible=self._prefill.enable_lora,
+                lora_ineligible=self._prefill.enable_lora and not self._has_lora(batch, tokens),
                 is_mixed=batch.forward_mode.is_mixed(),
                 batch_max_context_len=int(batch.seq_lens_cpu.max()),
             )
         )
+
+    def _has_lora(self, batch: Any, tokens: int) -> bool:
+        """Whether graphs have been made with what adapters need for such a batch."""
+        forward = SimpleNamespace(
+            batch_size=len(batch.reqs), forward_mode=batch.forward_mode, extend_num_tokens=tokens
+        )
+        manager = self._prefill.model_runner.lora_manager
+        return self._prefill._capture_lora and bool(manager.can_use_prefill_cuda_graph(forward))
 
     def _forward_of(self, batch: Any, tokens: int) -> Any:
         """As much of a ForwardBatch as is asked whether it can be a graph."""

@@ -19,7 +19,7 @@ from typing import Any
 
 from warpserve.patches.recording import step_log, write_recording
 from warpserve.patches.sglang.batches import described, steps_of
-from warpserve.patches.sglang.deployment import deployment_on, name_of
+from warpserve.patches.sglang.deployment import as_loaded, deployment_on, name_of
 from warpserve.patches.sglang.padding import Padding
 from warpserve.patches.sglang.resolved import parallel_of, settings
 from warpserve.patches.step_recorder import Described, StepRecorder
@@ -112,7 +112,7 @@ def _write_recording(worker: Any) -> None:
         nvml=pynvml,
         kv_cache=(runner.max_total_num_tokens // block_tokens, block_tokens),
         config={"server_args": worker.server_args},
-        deployed=lambda gpu: deployment_on(gpu, worker),
+        deployed=lambda gpu: as_loaded(deployment_on(gpu, worker), worker),
     )
 
 

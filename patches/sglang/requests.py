@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from warpserve.patches.sglang.grammar import decides, obeying
 from warpserve.patches.speculation import Acceptance
 from warpserve.patches.tokens import GIVEN_OUTPUT, TokenSource, given_token_ids, seed_of
 
@@ -16,6 +17,7 @@ class Tokens:
 
     def __init__(self, vocabulary_size: int, acceptance: Acceptance) -> None:
         self._acceptance = acceptance
+        self._vocabulary_size = vocabulary_size
         self._source = TokenSource(vocabulary_size)
 
     def of(self, batch: Any, allowed: Mapping[int, Sequence[int]]) -> list[int]:
@@ -36,8 +38,15 @@ class Tokens:
         all known tokens but the last.
         """
         seed, _ = _known(request)
-        accepted = self._acceptance.of(seed, length + 1, drafts)
-        return [self.at(request, length + 1 + i) for i in range(accepted + 1)]
+        count = self._acceptance.of(seed, length + 1, drafts) + 1
+        if not decides(request.grammar):
+            return [self.at(request, length + 1 + i) for i in range(count)]
+        return obeying(
+            request.grammar,
+            count,
+            self._vocabulary_size,
+            lambda allowed, place: self.one_of(request, allowed, length + 1 + place),
+        )
 
     def at(self, request: Any, position: int) -> int:
         """The token behind ``position`` others. ``request``: a Req."""

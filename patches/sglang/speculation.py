@@ -31,14 +31,21 @@ def draft_virtually(module: ModuleType) -> None:
     require_attributes(worker_class, ("forward_batch_generation", "init_cuda_graphs"))
 
     def forward(
-        self: Any, batch: Any, on_publish: Callable[[Any], None] | None = None, **_: Any
+        self: Any,
+        batch: Any,
+        on_publish: Callable[[Any], None] | None = None,
+        grammar_barrier: Callable[[], None] | None = None,
+        **_: Any,
     ) -> Any:
+        """``grammar_barrier``: has grammars follow the tokens of the batch before."""
         steps = self.target_worker.virtual_steps
         if batch.forward_mode.is_extend() or batch.is_extend_in_batch:
             result = steps.forward(batch)
             result.new_seq_lens = batch.seq_lens
             result.next_draft_input = _draft_input(module, self, result.next_token_ids)
         else:
+            if grammar_barrier is not None:
+                grammar_barrier()
             result, bonus_tokens = steps.verify(batch, self.speculative_num_draft_tokens)
             result.next_draft_input = _draft_input(module, self, bonus_tokens)
         if on_publish is not None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import wraps
+from types import ModuleType
 from typing import Any
 
 from warpserve.patches.sglang.speculation import ALGORITHMS
+from warpserve.patches.versions import require_attributes
 
 STORAGE_TIERS = ("file", "sim")
 """Of HiCache."""
@@ -24,6 +27,25 @@ def require_supported(arguments: Any, model: Any) -> None:
     found = [message for is_used, message in REFUSALS if is_used(arguments, model)]
     if found:
         raise NotImplementedError("warpserve cannot run SGLang with " + "; nor with ".join(found))
+
+
+def refuse_beams(module: ModuleType) -> None:
+    """Requests that ask for beam search: beams are chosen by logits, which nobody computes.
+
+    ``module``: sglang.srt.sampling.sampling_params. Raises RuntimeError where it lacks a symbol.
+    """
+    require_attributes(module, ("SamplingParams",))
+    parameters = module.SamplingParams
+    require_attributes(parameters, ("verify",))
+    verify = parameters.verify
+
+    @wraps(verify)
+    def verify_no_beams(self: Any, *arguments: Any, **options: Any) -> Any:
+        if (getattr(self, "beam_width", None) or 1) > 1:
+            raise ValueError("warpserve cannot run beam search: leave beam_width out")
+        return verify(self, *arguments, **options)
+
+    parameters.verify = verify_no_beams
 
 
 def _has_data_parallel_attention(arguments: Any) -> bool:

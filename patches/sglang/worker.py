@@ -16,7 +16,7 @@ from warpserve.patches.lock_step import LockStep
 from warpserve.patches.sglang import logprobs
 from warpserve.patches.sglang.batches import described, steps_of
 from warpserve.patches.sglang.control import on_device
-from warpserve.patches.sglang.deployment import deployment_of, name_of, with_adapters
+from warpserve.patches.sglang.deployment import as_loaded, deployment_of, name_of
 from warpserve.patches.sglang.grammar import allowed_tokens
 from warpserve.patches.sglang.loads import delay_ns, loads_of
 from warpserve.patches.sglang.padding import Padded, Padding
@@ -92,8 +92,9 @@ class VirtualSteps:
             result.next_token_ids = on_device(result.host_token_ids, self._device)
             return result
 
-        if batch.has_grammar and batch.enable_overlap:
-            # What the grammars allow is known when the results of the batch before are.
+        if batch.has_grammar and batch.enable_overlap and not self._drafts:
+            # What the grammars allow is known when the results of the batch before are: with
+            # drafts, SGLang waits for them before it launches this one.
             result.delay_sample_func = sample
             return result
         return sample()
@@ -122,6 +123,8 @@ class VirtualSteps:
             speculative_num_draft_tokens=width,
             can_run_cuda_graph=padded.is_graph,
         )
+        if batch.return_logprob:
+            logprobs.fill_verified(result.logits_output, batch, rows, self._model.vocab_size)
         bonus = torch.tensor([row[-1] for row in tokens], dtype=torch.int64)
         return result, on_device(bonus, self._device)
 
@@ -205,9 +208,9 @@ def patch_worker(module: ModuleType) -> None:
         deployment = deployment_of(self)
         self.virtual_predictor = predictor_of_session(deployment)
         init_model_runner(self)
-        with_all = with_adapters(deployment, self)
-        if with_all != deployment:
-            self.virtual_predictor = predictor_of_session(with_all)
+        loaded = as_loaded(deployment, self)
+        if loaded != deployment:
+            self.virtual_predictor = predictor_of_session(loaded)
 
     def init_steps(self: Any, *arguments: Any, **options: Any) -> None:
         init_cuda_graphs(self, *arguments, **options)

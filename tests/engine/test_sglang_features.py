@@ -17,7 +17,7 @@ from tests.engine.configurations import described
 from tests.engine.features import feature
 from tests.engine.served import Answered, beside_first_steps_ms, completion, prompt
 from tests.engine.sessions import sessions
-from tests.engine.sglang_served import serve_sglang, sglang_python
+from tests.engine.sglang_served import IS_OLD, serve_sglang, sglang_python
 from tests.harness import Warpserve
 from warpserve.bench.models import model_named
 from warpserve.predictors.batch import Batch, Launch, RequestStep, Sampling
@@ -86,6 +86,7 @@ def dense(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answered]:
                 },
             }
         ],
+        *([] if IS_OLD else [[generated(prompt(8, 10), 3, "beams", beam_width=2)]]),
         [generated(prompt(7, 10), 3, "wrong", custom_params=wrong)],
     ]
     with sessions() as warpserve:
@@ -123,6 +124,14 @@ def test_an_answer_that_cannot_be_given_is_refused(dense: Answered) -> None:
     (answer,) = dense.answers[-1]
     assert answer["status"] == 400
     assert "999999 is none of 128,256 token ids" in answer["text"]
+
+
+@pytest.mark.skipif(IS_OLD, reason="SGLang 0.5.14 has no beam search")
+def test_beam_search_is_refused(dense: Answered) -> None:
+    """It would go on for ever: beams are chosen by logits, which nobody computes."""
+    (answer,) = dense.answers[-2]
+    assert answer["status"] == 400
+    assert "warpserve cannot run beam search" in answer["text"]
 
 
 @feature("Overlap scheduling", "on by default")

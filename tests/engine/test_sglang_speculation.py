@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,12 +13,13 @@ import pytest
 
 from tests.engine.configurations import EAGLE, EAGLE_3, described
 from tests.engine.features import feature
-from tests.engine.served import completion, prompt
+from tests.engine.served import Request, completion, prompt
 from tests.engine.sglang_served import IS_OLD, serve_sglang
 from tests.harness import Warpserve
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 REQUESTS, TOKENS = 16, 200
+LOGGED_TOKENS = 48
 STEPS = 3
 RATES = (0.8, 0.6, 0.4)
 MULTI_TOKEN: dict[str, Any] = {
@@ -100,7 +103,7 @@ DRAFTERS = (
 def test_speculative_decoding(warpserve: Warpserve, tmp_path: Path, drafter: Drafter) -> None:
     """Each step gives as many tokens as the user's rates add up to, and one more
     (sglang:spec_verify_calls and the step log), and computes all that it verifies, a tree of drafts
-    too; the drafter is loaded.
+    too; the drafter is loaded. Drafts obey a grammar, and have log probabilities.
     """
     model, named = drafter.make(tmp_path)
     served = serve_sglang(
@@ -115,6 +118,7 @@ def test_speculative_decoding(warpserve: Warpserve, tmp_path: Path, drafter: Dra
         "--mem-fraction-static=0.8",
         bursts=[
             [completion(prompt(n, 100), TOKENS, rid=f"r-{n}") for n in range(REQUESTS)],
+            [_generated("bound", regex="(yes|no){12}"), _generated("told", return_logprob=True)],
         ],
         options=[f"--acceptance={','.join(map(str, RATES))}"],
     )
@@ -131,3 +135,19 @@ def test_speculative_decoding(warpserve: Warpserve, tmp_path: Path, drafter: Dra
     assert tokens_a_step == pytest.approx(1 + sum(RATES), abs=0.15)
     for answer in () if IS_OLD else served.answers[0]:
         assert sum(len(piece or ()) for piece in answer["token_ids"]) == TOKENS
+    bound, told = (json.loads(answer["text"]) for answer in served.answers[1])
+    assert re.fullmatch("(yes|no){12}", bound["text"])
+    given = [token for _, token, _ in told["meta_info"]["output_token_logprobs"]]
+    assert given == told["output_ids"]
+    assert [len(top) for top in told["meta_info"]["output_top_logprobs"]] == [2] * LOGGED_TOKENS
+    for name, answer in (("bound", bound), ("told", told)):
+        assert sum(name in step["request_ids"] for step in steps) < len(answer["output_ids"])
+
+
+def _generated(rid: str, *, regex: str | None = None, return_logprob: bool = False) -> Request:
+    """Asked SGLang's own way."""
+    sampling: dict[str, Any] = {"max_new_tokens": LOGGED_TOKENS}
+    sampling |= {"ignore_eos": True} if regex is None else {"regex": regex}
+    body = {"input_ids": prompt(99, 20), "rid": rid, "sampling_params": sampling}
+    more = {"return_logprob": True, "top_logprobs_num": 2} if return_logprob else {}
+    return {"path": "/generate", "body": body | more}
