@@ -50,6 +50,11 @@ class Outputs:
     scheduler_stats: Stats | None = None
     timestamp: float = 0.0
     utility_output: str | None = None
+    weight_version: str | None = None
+    __struct_fields__: ClassVar = (
+        "engine_index", "outputs", "scheduler_stats", "timestamp", "utility_output",
+        "weight_version",
+    )  # fmt: skip
 
 
 class Steps:
@@ -110,6 +115,18 @@ def test_each_step_brings_the_tokens_of_a_part_of_the_requests(held: HeldOutputs
     for token_ids in told.values():
         assert token_ids == list(range(len(token_ids)))
         assert len(token_ids) >= 48
+
+
+def test_what_all_of_a_step_says_keeps_nothing_from_waiting(held: HeldOutputs) -> None:
+    held.put((0, Outputs(outputs=[tokens("a", 1)], weight_version="default")))
+    assert sent(held) == []
+    last = [tokens("a", 2, finish_reason="length")]
+    held.put((0, Outputs(outputs=last, weight_version="default")))
+    (both,) = sent(held)
+    assert both == (
+        0,
+        Outputs(outputs=[tokens("a", 1, 2, finish_reason="length")], weight_version="default"),
+    )
 
 
 def test_all_servers_get_theirs_before_metrics_are_read(held: HeldOutputs, steps: Steps) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import json
 import math
@@ -20,7 +21,7 @@ from warpserve.patches.imported import after_import
 from warpserve.patches.speculation import Acceptance, AcceptanceError
 from warpserve.patches.step_log import StepLog
 from warpserve.patches.tokens import GIVEN_OUTPUT, TokenSource, fraction_of, seed_of
-from warpserve.patches.vllm import frontend
+from warpserve.patches.vllm import deadlock, frontend
 from warpserve.patches.vllm.experts import lay_out_one_for_marlin, lay_out_one_for_trt_llm
 from warpserve.patches.vllm.measured_graphs import manager_class_of, only_the_largest
 from warpserve.patches.vllm.padding import beside
@@ -554,6 +555,17 @@ def test_rejected_drafts_are_not_computed_however_the_scheduler_counts(
     assert outputs == expected, "drafts change how fast tokens come, not which"
 
 
+def test_what_pads_a_request_that_is_let_in_is_no_draft() -> None:
+    requests = Requests(VOCABULARY, Acceptance([1.0] * 3))
+    let_in = new_request("a", [5, 6, 7, 8], num_computed_tokens=3)
+    step = scheduled({"a": 4}, new=[let_in], drafts={"a": 3})
+    requests.update(step)
+    assert requests.batch(step, Runner()).requests == (RequestStep(4, 3, False),)
+    assert [len(tokens) for tokens in requests.advance(step, None)] == [1]
+    drafted = scheduled({"a": 4}, cached={"a": (4, 1)}, drafts={"a": 3})
+    assert [len(tokens) for tokens in run(requests, drafted)] == [4]
+
+
 def test_what_a_drafter_proposes_are_the_tokens_that_follow() -> None:
     requests = Requests(VOCABULARY, Acceptance([1.0, 1.0]))
     run(requests, scheduled({"a": 4}, new=[new_request("a", [5, 6, 7, 8])]))
@@ -682,6 +694,42 @@ def test_a_predictor_that_is_none_is_refused(spec: str) -> None:
         read_spec(spec)
 
 
+class Waiting(list[SimpleNamespace]):
+    """A RequestQueue."""
+
+    def peek_request(self) -> SimpleNamespace:
+        return self[0]
+
+
+@pytest.mark.parametrize("others_hold_blocks", [False, True])
+def test_a_scheduler_whose_blocks_others_are_to_free_is_in_no_deadlock(
+    others_hold_blocks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a prefiller's do, until the decoder has fetched them."""
+    core_class = type("Core", (), {"_process_engine_step": lambda _: False})
+    deadlock.end_deadlocks(cast(ModuleType, SimpleNamespace(EngineCoreProc=core_class)))
+    next_one = SimpleNamespace(
+        status=SimpleNamespace(name="WAITING"), request_id="b", num_tokens=3_000
+    )
+    core: Any = core_class()
+    core.scheduler = SimpleNamespace(
+        running=[],
+        waiting=Waiting([next_one]),
+        pause_state=SimpleNamespace(name="UNPAUSED"),
+        requests={"b": next_one} | ({"a": SimpleNamespace()} if others_hold_blocks else {}),
+        kv_cache_manager=SimpleNamespace(
+            block_pool=SimpleNamespace(get_num_free_blocks=lambda: 12)
+        ),
+    )
+    seconds = iter(range(100))
+    clock = SimpleNamespace(monotonic=lambda: next(seconds))
+    monkeypatch.setattr(deadlock, "time", clock)
+    refusal = pytest.raises(deadlock.SchedulerDeadlockError, match="12 blocks of the KV cache")
+    with contextlib.nullcontext() if others_hold_blocks else refusal:
+        for _ in range(20):
+            core._process_engine_step()
+
+
 def vllm_config(**changed: dict[str, Any]) -> SimpleNamespace:
     """A VllmConfig of a model that generates, without anything special."""
     parts: dict[str, dict[str, Any]] = {
@@ -717,6 +765,29 @@ def test_what_is_supported_is_not_refused() -> None:
 def test_connectors_whose_transfers_would_take_no_time_are_refused(connector: str) -> None:
     with pytest.raises(NotImplementedError, match="other than OffloadingConnector, Nixl"):
         require_supported(vllm_config(kv_transfer_config={"kv_connector": connector}))
+
+
+@pytest.mark.parametrize(
+    ("part", "named"),
+    [
+        ({"parallel_config": {"decode_context_parallel_size": 2}}, "context parallelism"),
+        ({"parallel_config": {"prefill_context_parallel_size": 2}}, "context parallelism"),
+        ({"parallel_config": {"enable_dbo": True}}, "--enable-dbo"),
+        ({"speculative_config": {"enable_adaptive_verification": True}}, "itself leaves out"),
+        (
+            {"speculative_config": {"num_speculative_tokens_per_batch_size": [(1, 8, 3)]}},
+            "number of drafts by batch size",
+        ),
+        ({"ec_transfer_config": {"ec_connector": "ExampleConnector"}}, "--ec-transfer-config"),
+    ],
+)
+def test_what_would_change_steps_unnoticed_is_refused(
+    part: dict[str, dict[str, Any]], named: str
+) -> None:
+    if "parallel_config" in part:
+        part["parallel_config"] |= {"data_parallel_size": 1, "pipeline_parallel_size": 1}
+    with pytest.raises(NotImplementedError, match=named):
+        require_supported(vllm_config(**part))
 
 
 def test_all_that_is_refused_is_named_at_once() -> None:

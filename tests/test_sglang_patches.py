@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import zmq
 
@@ -59,7 +60,7 @@ def mode(name: str) -> Any:
 
 def request(prompt: list[int], **more: Any) -> Any:
     """A Req."""
-    values: dict[str, Any] = {"custom_params": None, "lora_id": None} | more
+    values: dict[str, Any] = {"custom_params": None, "lora_id": None, "grammar": None} | more
     sampling = SimpleNamespace(custom_params=values.pop("custom_params"))
     return SimpleNamespace(origin_input_ids=prompt, sampling_params=sampling, **values)
 
@@ -165,6 +166,46 @@ def test_accepted_drafts_and_one_more(rates: tuple[float, ...], expected: int) -
     tokens = Tokens(VOCABULARY, Acceptance(rates))
     asked = request([1, 2, 3])
     assert tokens.verified(asked, 3, 2) == [tokens.at(asked, 4 + i) for i in range(expected)]
+
+
+class Grammar:
+    """A BaseGrammarObject that allows one token after the other, and ends with the last."""
+
+    finished = False
+
+    def __init__(self, tokens: list[int]) -> None:
+        self._left = tokens
+        self._accepted: list[int] = []
+        self._mask = np.zeros(-(-VOCABULARY // 32), dtype=np.int32)
+
+    def is_terminated(self) -> bool:
+        return not self._left
+
+    def allocate_vocab_mask(self, _size: int, _batch: int, _device: str) -> Any:
+        self._mask[:] = 0
+        return [SimpleNamespace(numpy=lambda: self._mask)]
+
+    def fill_vocab_mask(self, _mask: Any, _place: int) -> None:
+        word, bit = divmod(self._left[0], 32)
+        self._mask[word] = 1 << bit
+
+    def accept_token(self, token: int) -> None:
+        assert token == self._left.pop(0)
+        self._accepted.append(token)
+
+    def rollback(self, tokens: int) -> None:
+        self._left[:0] = self._accepted[-tokens:]
+        del self._accepted[-tokens:]
+
+
+@pytest.mark.parametrize(("allowed", "given"), [([7, 40, 9, 3], [7, 40, 9]), ([7, 40], [7, 40])])
+def test_drafts_obey_a_grammar_and_leave_it_where_it_is(
+    allowed: list[int], given: list[int]
+) -> None:
+    tokens = Tokens(VOCABULARY, Acceptance((1.0, 1.0)))
+    asked = request([1, 2, 3], grammar=Grammar(list(allowed)))
+    assert tokens.verified(asked, 3, 2) == given
+    assert tokens.verified(asked, 3, 2) == given
 
 
 def graphs(**more: Any) -> Any:

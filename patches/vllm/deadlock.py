@@ -44,8 +44,14 @@ def end_deadlocks(module: ModuleType) -> None:
 
 
 def _is_stuck(scheduler: Any) -> bool:
-    """Whether it could only go on by itself: none of its requests waits for anything else."""
+    """Whether it could only go on by itself: none of its requests waits for anything else.
+
+    Those that neither run nor wait for their turn do: for a decoder to fetch their blocks, or for
+    blocks to come.
+    """
     if scheduler.running or not scheduler.waiting or scheduler.pause_state.name != "UNPAUSED":
+        return False
+    if len(scheduler.requests) > len(scheduler.waiting):
         return False
     return scheduler.waiting.peek_request().status.name in ("WAITING", "PREEMPTED")
 

@@ -36,6 +36,9 @@ DISTORTED = (
 _OF_FIRST = frozenset({"prefill_stats", "num_cached_tokens", "num_external_computed_tokens"})
 """Fields of an EngineCoreOutput, by version, that come with a request's first token."""
 
+_OF_STEP = frozenset({"engine_index", "timestamp", "weight_version"})
+"""Fields of EngineCoreOutputs, by version, that all of a step's have; the last from 0.33 on."""
+
 _LATEST_COUNTS = frozenset(
     {
         "num_running_reqs",
@@ -191,7 +194,8 @@ def says_nothing_else(outputs: Any) -> bool:
 
 def _of_same_step(outputs: Any) -> Any:
     """EngineCoreOutputs that say nothing yet."""
-    return type(outputs)(engine_index=outputs.engine_index, timestamp=outputs.timestamp)
+    known = _OF_STEP & set(outputs.__struct_fields__)
+    return type(outputs)(**{name: getattr(outputs, name) for name in known})
 
 
 def is_token(output: Any) -> bool:

@@ -10,6 +10,7 @@ from warpserve.patches.vllm.requests import Request
 
 _OF_EACH_TOKEN = ("token_embed", "token_classify")
 _EMBEDS = ("embed", "token_embed")
+_TASKS = (*_EMBEDS, "classify", "token_classify")
 
 
 class Pooling:
@@ -23,11 +24,18 @@ class Pooling:
         """None until its whole prompt is computed.
 
         Shape [embedding size] or [labels], with one more dimension in front for tasks that answer
-        for each token.
+        for each token. Of late interaction (ColBERT), where workers compare queries with documents
+        themselves, a number. Raises NotImplementedError for another task.
         """
         if request.computed_tokens < request.known_tokens:
             return None
         task = request.pooling.task
+        if task not in _TASKS:
+            raise NotImplementedError(
+                f"warpserve cannot run a pooling model's task {task!r}, only {', '.join(_TASKS)}"
+            )
+        if getattr(request.pooling, "late_interaction_params", None) is not None:
+            return torch.rand((), generator=torch.Generator().manual_seed(request.seed))
         rows = request.prompt_tokens if task in _OF_EACH_TOKEN else 1
         values = self._values(request, task, rows)
         return values if task in _OF_EACH_TOKEN else values[0]

@@ -40,6 +40,10 @@ class Request:
     known_tokens: int
     """Of the prompt and of the outputs so far: computing the last of them gives a new one."""
     computed_tokens: int
+    has_sampled: bool
+    """Since it was last let in. Before that, what stands for its drafts is padding, of which the
+    model accepts none (vLLM 0.33's Scheduler.schedule, "Pad new decode requests").
+    """
     lora_id: int
     """0: the base model."""
     sampling: Sampling
@@ -72,6 +76,7 @@ class Requests:
             if request_id in cached.resumed_req_ids:
                 request.computed_tokens = computed_tokens
                 request.known_tokens = request.prompt_tokens + output_tokens
+                request.has_sampled = False
             elif computed_tokens < request.computed_tokens:
                 request.computed_tokens = computed_tokens
 
@@ -121,13 +126,14 @@ class Requests:
             return []
         if allowed is not None:
             tokens = [self._tokens.one_of(allowed, request.seed, last)]
-        elif drafts:
+        elif drafts and request.has_sampled:
             accepted = self._acceptance.of(request.seed, last, drafts)
             tokens = [self._token(request, last + i) for i in range(accepted + 1)]
         else:
             tokens = [self._token(request, last)]
         request.computed_tokens = last + len(tokens) - 1
         request.known_tokens = last + len(tokens)
+        request.has_sampled = True
         return tokens
 
     def _token(self, request: Request, position: int) -> int:
@@ -172,6 +178,7 @@ def _request_of(new: Any) -> Request:
         given_output=given_token_ids(extra.get(GIVEN_OUTPUT, ())),
         known_tokens=len(known),
         computed_tokens=new.num_computed_tokens,
+        has_sampled=False,
         lora_id=new.lora_request.lora_int_id if new.lora_request is not None else 0,
         sampling=sampling_of(sampling),
         pooling=new.pooling_params,

@@ -21,6 +21,11 @@ def _is_lock_step(config: Any) -> bool:
     return bool(config.parallel_config.data_parallel_size > 1 and config.model_config.is_moe)
 
 
+def _said(config: Any, part: str, name: str) -> Any:
+    """A field of a part of a VllmConfig; None where this version, or this server, has none."""
+    return getattr(getattr(config, part, None), name, None)
+
+
 REFUSALS = (
     (
         lambda c: _is_lock_step(c) and c.parallel_config.pipeline_parallel_size > 1,
@@ -52,5 +57,28 @@ REFUSALS = (
     (
         lambda c: c.model_config.enable_prompt_embeds,
         "prompts as embeddings (--enable-prompt-embeds)",
+    ),
+    (
+        lambda c: any(
+            (_said(c, "parallel_config", f"{phase}_context_parallel_size") or 1) > 1
+            for phase in ("prefill", "decode")
+        ),
+        "context parallelism (--prefill-context-parallel-size, --decode-context-parallel-size)",
+    ),
+    (
+        lambda c: bool(_said(c, "parallel_config", "enable_dbo")),
+        "two batches that overlap (--enable-dbo)",
+    ),
+    (
+        lambda c: bool(_said(c, "speculative_config", "enable_adaptive_verification")),
+        "drafts that the runner itself leaves out (enable_adaptive_verification)",
+    ),
+    (
+        lambda c: bool(_said(c, "speculative_config", "num_speculative_tokens_per_batch_size")),
+        "another number of drafts by batch size (num_speculative_tokens_per_batch_size)",
+    ),
+    (
+        lambda c: getattr(c, "ec_transfer_config", None) is not None,
+        "encoders of their own (--ec-transfer-config)",
     ),
 )
