@@ -30,6 +30,21 @@ EAGLE_3: Mapping[str, Any] = {
 }
 
 
+COLBERT: Mapping[str, Any] = {
+    "architectures": ["ColBERTModernBertModel"],
+    "model_type": "modernbert",
+    "hidden_size": 384,
+    "intermediate_size": 768,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 6,
+    "max_position_embeddings": 8192,
+    "vocab_size": 128256,
+    "dim": 128,
+    "torch_dtype": "float16",
+}
+"""A small ModernBERT that compares queries with documents token by token."""
+
+
 def described(folder: Path, config: Mapping[str, Any]) -> Path:
     """Makes the folder, and gives it back."""
     folder.mkdir()

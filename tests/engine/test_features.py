@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from tests.engine.configurations import EAGLE_3, described
+from tests.engine.configurations import COLBERT, EAGLE_3, described
 from tests.engine.features import feature
 from tests.engine.served import Answered, beside_first_steps_ms, completion, prompt, serve
 from tests.engine.sessions import ENGINE, sessions, vllm_bin
@@ -389,6 +389,24 @@ def test_pooling(warpserve: Warpserve, tmp_path: Path) -> None:
     assert vectors[0] == vectors[2] != vectors[1]
     chunks = [step["requests"] for step in served.steps[0] if step["requests"][0][0] > 100]
     assert chunks == [[[2048, 0, True]], [[2048, 2048, True]], [[904, 4096, True]]]
+
+
+@feature("Late interaction (ColBERT)", "/rerank")
+@pytest.mark.thorough
+def test_late_interaction(warpserve: Warpserve, tmp_path: Path) -> None:
+    """Workers answer with a score for each document, the same for the same document."""
+    documents = ["a text", "another", "a text"]
+    served = serve(
+        warpserve,
+        tmp_path,
+        described(tmp_path / "model", COLBERT),
+        f"--tokenizer={LLAMA}",
+        bursts=[[{"path": "/rerank", "body": {"query": "which?", "documents": documents}}]],
+    )
+    (answer,) = served.answers[0]
+    results = {each["index"]: each for each in json.loads(answer["text"])["results"]}
+    first, other, again = (results[place]["relevance_score"] for place in range(3))
+    assert first == again != other
 
 
 @feature("Sleep mode", "--enable-sleep-mode")
