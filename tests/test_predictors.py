@@ -153,6 +153,14 @@ def test_the_language_model_of_a_composite_is_read() -> None:
     assert model_shape({"text_config": MODELS["qwen3-8b"]}) == model_shape(MODELS["qwen3-8b"])
 
 
+def compressed(kind: str, bits: int, activations_bits: int | None = None) -> dict[str, Any]:
+    """A ``quantization_config`` of compressed-tensors; None: activations stay in bf16."""
+    group: dict[str, Any] = {"weights": {"type": kind, "num_bits": bits}}
+    if activations_bits:
+        group["input_activations"] = {"type": kind, "num_bits": activations_bits}
+    return {"quant_method": "compressed-tensors", "config_groups": {"group_0": group}}
+
+
 @pytest.mark.parametrize(
     ("quantization", "dense", "experts"),
     [
@@ -161,16 +169,15 @@ def test_the_language_model_of_a_composite_is_read() -> None:
         ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8_block", "fp8_block"),
         ({"quant_method": "mxfp4"}, "bf16", "mxfp4"),
         ({"quant_method": "awq", "bits": 4}, "int4", "int4"),
-        ({"quant_method": "gptq", "bits": 8}, "int8", "int8"),
+        ({"quant_method": "gptq", "bits": 8}, "int8_wo", "int8_wo"),
         ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "nvfp4", "nvfp4"),
-        (
-            {
-                "quant_method": "compressed-tensors",
-                "config_groups": {"group_0": {"weights": {"type": "float", "num_bits": 8}}},
-            },
-            "fp8",
-            "fp8",
-        ),
+        (compressed("float", 8, activations_bits=8), "fp8", "fp8"),
+        (compressed("float", 8), "fp8_wo", "fp8_wo"),
+        (compressed("int", 8, activations_bits=8), "int8", "int8"),
+        (compressed("int", 8), "int8_wo", "int8_wo"),
+        (compressed("int", 4), "int4", "int4"),
+        (compressed("float", 4, activations_bits=4), "nvfp4", "nvfp4"),
+        (compressed("float", 4), "nvfp4_wo", "nvfp4_wo"),
     ],
 )
 def test_how_weights_are_stored(
@@ -178,6 +185,19 @@ def test_how_weights_are_stored(
 ) -> None:
     weights = weights_of({"quantization_config": quantization})
     assert (weights.dense.name, weights.experts.name) == (dense, experts)
+
+
+def test_weights_alone_that_are_stored_in_less_are_multiplied_in_bf16() -> None:
+    stored, both, plain = (
+        predictor_of("analytic", deployment(weights=name)) for name in ("int8_wo", "int8", None)
+    )
+    few = decodes(1, 10)
+    assert ns(stored, few) == pytest.approx(ns(both, few))
+    assert ns(stored, few) < 0.7 * ns(plain, few)
+    assert ns(both, prefill(8192)) < 0.7 * ns(stored, prefill(8192))
+    assert ns(stored, prefill(8192)) == pytest.approx(ns(plain, prefill(8192)), rel=0.05)
+    of_experts = weights_of(MODELS["qwen3-30b-a3b"], "experts_int8")
+    assert (of_experts.dense.name, of_experts.experts.name) == ("bf16", "int8_wo")
 
 
 @pytest.mark.parametrize(
@@ -298,6 +318,9 @@ def test_a_worker_of_vllm_knows_its_deployment() -> None:
         ({"cache_dtype": "turboquant_k8v4"}, {"kv_cache": "turboquant_k8v4"}),
         ({"quantization": "fp8"}, {"weights": "fp8"}),
         ({"quantization": "fp8_per_block"}, {"weights": "fp8_block"}),
+        ({"quantization": "experts_int8"}, {"weights": "experts_int8"}),
+        ({"quantization": "int8_per_channel_weight_only"}, {"weights": "experts_int8"}),
+        ({"quantization": "mxfp4"}, {"weights": "online_mxfp4"}),
         ({"data_parallel_size": 4}, {"data_parallel": 1}),
         ({"data_parallel_size": 4, "is_moe": True}, {"data_parallel": 4}),
         ({"tensor_parallel_size": 8}, {"tensor_parallel": 8}),

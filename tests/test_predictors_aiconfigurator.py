@@ -13,7 +13,16 @@ import pytest
 from hypothesis import given
 
 from tests.harness import CLIENTS, Warpserve, member_pythons
-from tests.test_predictors import BATCHES, MODELS, UNHURRIED, decodes, deployment, ns, prefill
+from tests.test_predictors import (
+    BATCHES,
+    MODELS,
+    UNHURRIED,
+    compressed,
+    decodes,
+    deployment,
+    ns,
+    prefill,
+)
 from warpserve.predictors.aiconfigurator import tables
 from warpserve.predictors.aiconfigurator.client import aiconfigurator, python_environment
 from warpserve.predictors.aiconfigurator.launches import without_launches
@@ -281,12 +290,19 @@ def test_weights_that_the_package_cannot_read_are_told(table: StepTable) -> None
     assert read != table.decode_operators
 
 
+WEIGHTS_ALONE_IN_FP8 = MODELS["llama-3.1-8b"] | {
+    "quantization_config": compressed("float", 8),
+}
+
+
 @pytest.mark.parametrize(
     ("model", "gpu", "changes", "named"),
     [
         ("llama-3.1-8b", "rtx-4090", {}, "rtx-pro-6000"),
         ("gemma-3-27b", "h100-sxm", {}, "Gemma3ForCausalLM"),
         ("llama-3.1-8b", "h100-sxm", {"weights": "int8"}, "tables"),
+        ("llama-3.1-8b", "h100-sxm", {"weights": "int8_wo"}, "tables"),
+        ("llama-3.1-8b", "h100-sxm", {"config": WEIGHTS_ALONE_IN_FP8}, "weights in fp8_wo"),
         ("qwen3-30b-a3b", "h100-sxm", {"weights": "int8"}, "int8"),
         ("llama-3.1-8b", "h100-sxm", {"weights": "fp3"}, "fp8_block"),
         ("llama-3.1-8b", "h100-sxm", {"kv_cache": "fp3"}, "bf16, fp8"),

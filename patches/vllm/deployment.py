@@ -13,13 +13,16 @@ from warpserve.predictors.deployment import FP8_ACTIVATIONS, MARLIN, Deployment,
 from warpserve.predictors.hardware import Hardware, hardware_of_session
 
 _WEIGHTS = {
-    "experts_int8": "int8",
     "fp8_per_block": "fp8_block",
     "fp8_per_channel": "fp8",
     "fp8_per_tensor": "fp8",
-    "int8_per_channel_weight_only": "int8",
+    "int8_per_channel_weight_only": "experts_int8",
+    "mxfp4": "online_mxfp4",
 }
-"""What vLLM calls ways to quantise a model while it is loaded; other names are predictors', too."""
+"""What vLLM calls ways to quantise a model while it is loaded; other names are predictors', too.
+
+By mxfp4 vLLM 0.33 means all matrices, and predictors gpt-oss's experts: they refuse the other.
+"""
 _METHODS = {"gpt_oss_mxfp4": "mxfp4"}
 """What vLLM calls a model's own way to be quantised once it has read its description."""
 _KV_CACHE = {
