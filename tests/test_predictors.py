@@ -473,7 +473,7 @@ class FakeCosts:
     def decode_attention(self, contexts: Sequence[int]) -> list[OperatorTime]:
         return [OperatorTime("decode", self._part_ns * len(contexts), "")]
 
-    def outside(self, *_step: object) -> str | None:
+    def outside(self, *_step: object, **_more: object) -> str | None:
         return self._objection
 
 

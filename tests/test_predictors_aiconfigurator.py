@@ -221,6 +221,9 @@ def test_limits_are_those_of_what_was_measured(system: str, model: str, ranks: i
     assert first.isl.max() == limits.prefill_tokens
     gemm = pandas.read_parquet(data / "gemm/vllm/0.24.0/gemm_perf.parquet")
     assert gemm.m.max() == limits.tokens
+    assert limits.experts_tokens is None
+    experts = pandas.read_parquet(data / "moe/vllm/0.24.0/moe_perf.parquet")
+    assert experts.num_tokens.max() == tables.limits_of(deployment("qwen3-30b-a3b")).experts_tokens
 
 
 def test_stages_add_up_to_the_model(table: StepTable) -> None:
@@ -497,6 +500,21 @@ def test_replicas_that_share_experts_have_collectives_beside_those_of_experts() 
     table = of_deepseek(tensor_parallel=4, data_parallel=2, expert_parallel=True)
     names = {operator.name for operator in table.prefill_operators}
     assert names > {"tp_allreduce", "moe_pre_dispatch", "moe_post_dispatch"}
+
+
+def test_experts_beside_the_shared_one_see_the_tokens_of_all_replicas() -> None:
+    table = of_deepseek(tensor_parallel=4, data_parallel=2, expert_parallel=True)
+    costs = TableCosts(table, replicas=2)
+
+    def experts_ns(shared_tokens: int | None) -> float:
+        rows = costs.tokens(256, has_prefill=False, shared_tokens=shared_tokens)
+        return next(row.duration_ns for row in rows if row.name == "moe_overlap")
+
+    assert experts_ns(512) == experts_ns(None)
+    assert experts_ns(256 + 4_096) > 1.5 * experts_ns(None)
+    assert costs.outside(8_192, [], [1]) is None
+    assert costs.outside(8_193, [], [1]) == "16,386 tokens for the experts, measured up to 16,384"
+    assert costs.outside(8_193, [], [1], shared_tokens=8_200) is None
 
 
 @pytest.mark.parametrize("engine", [{}, OF_SGLANG])
