@@ -92,8 +92,9 @@ def _maker(spec: Spec) -> MakePredictor:
         make = _scaled(make, options)
     else:
         raise PredictorError(f"launch_host: steps of {kind} have all launches in them")
-    if kind in _OF_OPERATORS:
-        make = _with_drafter(make, _with_launches(analytic, options))
+    if kind in _OF_KERNELS:
+        of_drafters = make if kind in _OF_OPERATORS else _no_profile_of_drafters
+        make = _with_drafter(make, of_drafters, _with_launches(analytic, options))
     make = _with_host(make, options.host_ns)
     return (lambda deployment: Strict(make(deployment))) if options.is_strict else make
 
@@ -176,16 +177,23 @@ def duration_ns_of(text: str) -> int:
     return round(float(match[1]) * _UNITS_NS[match[2]])
 
 
-def _with_drafter(make: MakePredictor, roofline: MakePredictor) -> MakePredictor:
-    """Others than predictors of operators know whole steps, with all that was in them."""
+def _with_drafter(
+    make: MakePredictor, of_drafters: MakePredictor, roofline: MakePredictor
+) -> MakePredictor:
+    """Others than predictors of kernels know whole steps, with all that was in them."""
 
     def made(deployment: Deployment) -> Explaining:
         target, drafter = make(deployment), deployment.drafter
         if drafter is None:
             return target
-        return Drafted(target, _of_drafter(make, roofline, drafter.deployment), drafter.passes)
+        drafts = _of_drafter(of_drafters, roofline, drafter.deployment)
+        return Drafted(target, drafts, drafter.passes)
 
     return made
+
+
+def _no_profile_of_drafters(_: Deployment) -> Explaining:
+    raise PredictorError("a profile is of one model's kernels")
 
 
 def _of_drafter(make: MakePredictor, roofline: MakePredictor, drafter: Deployment) -> Explaining:
