@@ -35,6 +35,7 @@ from warpserve.predictors.composed import Composed
 from warpserve.predictors.constant import Constant
 from warpserve.predictors.curves import Curve, blend, position
 from warpserve.predictors.deployment import Deployment, Drafter
+from warpserve.predictors.drafted import Drafted
 from warpserve.predictors.eager import launches
 from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.hardware import hardware_environment, hardware_of_session
@@ -543,7 +544,7 @@ def test_decodes_alone_run_as_an_engine_runs_them() -> None:
     assert alone == Batch(requests[:5], 8, launch=Launch.GRAPH, shared_tokens=8 + 64)
     assert decodes_alone(Batch(requests[5:], 2_000)) is None
     eager_batch = batch._replace(launch=Launch.EAGER, shared_tokens=None)
-    assert decodes_alone(eager_batch) == Batch(requests[:5], 8, launch=Launch.EAGER)
+    assert decodes_alone(eager_batch) == Batch(requests[:5], 5, launch=Launch.EAGER)
 
 
 def test_whole_batches_have_no_part_that_prefills_add() -> None:
@@ -1118,6 +1119,15 @@ def test_a_drafters_passes_are_part_of_the_step() -> None:
     rows = drafted(3).explain(verifies)
     assert sum(row.duration_ns for row in rows) == pytest.approx(ns(drafted(3), verifies), abs=5)
     assert "drafter: logits x 2" in {row.name for row in rows}
+
+
+def test_a_guess_about_a_drafters_later_passes_is_a_guess_about_the_step() -> None:
+    known, batch = Constant(5), Batch((RequestStep(4, 1_000, False),) * 6, 32)
+    drafter = Replay([(batch, known.predict(batch))])
+    assert Drafted(known, drafter, 1).predict(batch).provenance is Provenance.STATED
+    prediction = Drafted(known, drafter, 3).predict(batch)
+    assert prediction.duration_ns == 5 + 5 + 2 * 5
+    assert prediction.provenance is Provenance.EXTRAPOLATED
 
 
 def test_what_is_stated_of_a_step_is_all_of_it() -> None:
