@@ -1496,7 +1496,7 @@ def explain(*arguments: str) -> Any:
 
 
 def test_the_command_explains_a_step() -> None:
-    groups = explain("--predictor", "analytic", "--batch", "32x1@1024,1x512@0", "--json")
+    groups = explain("--predictor", "analytic", "--batch", "32x1@1023,1x512@0", "--json")
     options = explain(
         "--predictor", "analytic", "--decode", "32x1024", "--prefill", "1x512", "--json"
     )
@@ -1512,6 +1512,15 @@ def test_the_command_explains_a_step() -> None:
     eager = explain("--predictor", "analytic", "--decode", "1x1024", "--eager")
     assert eager.stdout.startswith("16.000 ms, analytic: 1 requests")
     assert "waiting for launches" in eager.stdout
+    nine = explain("--predictor", "analytic", "--decode", "9x1024", "--eager")
+    assert "9 new tokens, 9 with padding" in nine.stdout
+
+
+@pytest.mark.parametrize("gpus", [1, 2, 4, 8])
+def test_gpus_are_those_of_a_stage_a_replica_or_all(gpus: int) -> None:
+    layout = ("--tp", "2", "--pp", "2", "--dp", "2")
+    said = explain("--predictor", "analytic", "--decode", "1x9", *layout, "--gpu", f"l40s:{gpus}")
+    assert said.exit_code == 0
 
 
 def test_the_command_sweeps_batch_sizes_and_contexts(log: Path, tmp_path: Path) -> None:
@@ -1530,13 +1539,36 @@ def test_the_command_sweeps_batch_sizes_and_contexts(log: Path, tmp_path: Path) 
     assert plot.read_text().startswith("<?xml")
     for text in ("", "8", "8@", "0@100", "8@0", "8,@100", "a@b"):
         assert explain("--sweep", text).exit_code == 2
-    assert "--eager is of one step" in explain(*sweep, "--eager").output
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ("--eager",),
+        ("--prefill", "1x10"),
+        ("--decode", "1x10"),
+        ("--batch", "1x1@10"),
+        ("--padded", "8"),
+        ("--shared-tokens", "8"),
+    ],
+)
+def test_a_sweep_refuses_what_is_of_one_step(said: tuple[str, ...]) -> None:
+    sweep = explain("--predictor", "analytic", "--sweep", "8@100", *said)
+    assert (sweep.exit_code, f"{said[0]} is of one step" in sweep.output) == (2, True)
+
+
+def test_a_sweep_has_the_sampling_and_the_adapters_of_a_step() -> None:
+    options = ("--predictor", "analytic", "--json", "--sampling", "filtered")
+    options += ("--loras", "2", "--lora-rank", "16")
+    (point,) = json.loads(explain(*options, "--sweep", "8@100").stdout)
+    step = json.loads(explain(*options, "--decode", "8x100").stdout)
+    assert point["duration_ns"] == step["duration_ns"]
 
 
 def test_the_command_can_refuse_to_guess(log: Path) -> None:
     known, unknown = (
         explain("--predictor", f"replay:{log}", "--strict", "--decode", groups)
-        for groups in ("4x99", "3x99")
+        for groups in ("4x100", "3x100")
     )
     assert known.exit_code == 0
     assert unknown.exit_code == 2
@@ -1579,6 +1611,8 @@ def test_vllm_s_sockets_go_with_the_session_unless_their_paths_are_too_long(
         (),
         ("--decode", "32"),
         ("--decode", "0x10"),
+        ("--decode", "1x0"),
+        ("--decode", "1x10", "--plot", "step.svg"),
         ("--prefill", "1x0+5"),
         ("--batch", "1x1"),
         ("--decode", "1x10", "--predictor", "magic"),
