@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from warpserve.predictors.adjusted import Adjusted
+from warpserve.predictors.adjusted import Adjusted, check_scale
 from warpserve.predictors.aiconfigurator.client import aiconfigurator
 from warpserve.predictors.analytic.predictor import analytic
 from warpserve.predictors.calibration import calibration
@@ -238,9 +238,11 @@ def _read_options(text: str) -> Options:
 
 def _scale(name: str, text: str) -> float:
     try:
-        return float(text)
+        scale = float(text)
     except ValueError:
         raise PredictorError(f"{name}={text!r} is no number") from None
+    check_scale(name, scale)
+    return scale
 
 
 def _constant(argument: str) -> MakePredictor:

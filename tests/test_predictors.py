@@ -55,7 +55,13 @@ from warpserve.predictors.predictor import (
 )
 from warpserve.predictors.prefills import decodes_alone
 from warpserve.predictors.replay import Replay, recorded_steps, replay
-from warpserve.predictors.spec import knows_prefills, predictor_of, predictor_of_session, read_spec
+from warpserve.predictors.spec import (
+    check_spec,
+    knows_prefills,
+    predictor_of,
+    predictor_of_session,
+    read_spec,
+)
 from warpserve.predictors.strict import Strict
 from warpserve.predictors.warned import Warned
 from warpserve.predictors.weights import weights_of
@@ -642,7 +648,7 @@ def test_strict_predictors_guess_nothing() -> None:
 @pytest.mark.parametrize("scale", ["0", "-1", "nan", "inf"])
 def test_a_scale_is_a_number_above_0(name: str, scale: str) -> None:
     with pytest.raises(PredictorError, match=f"^{name} is a number above 0"):
-        predictor_of(f"analytic:{name}={scale}", deployment())
+        check_spec(f"analytic:{name}={scale}", None)
 
 
 def test_predictors_load_without_any_package() -> None:
@@ -1485,6 +1491,9 @@ def test_a_learned_predictor_that_is_none_is_refused(
         read_spec(f"learned:{path}")
     with pytest.raises(PredictorError, match="warpserve fit"):
         read_spec("learned:nowhere")
+    path.write_bytes(b"\x7fELF\xff")
+    with pytest.raises(PredictorError, match="is no learned predictor"):
+        read_spec(f"learned:{path}")
 
 
 # The command

@@ -161,7 +161,11 @@ def learned(path: str) -> Learned:
     """``path``: a file of `warpserve fit`. Raises PredictorError."""
     if not Path(path).is_file():
         raise PredictorError(f"no learned predictor {path!r}: `warpserve fit` makes one")
-    return Learned(Regression.from_json(Path(path).read_text()))
+    try:
+        text = Path(path).read_text()
+    except (OSError, ValueError) as error:
+        raise PredictorError(f"{path} is no learned predictor: {error}") from None
+    return Learned(Regression.from_json(text))
 
 
 def _features_of(batch: Batch) -> list[float]:
