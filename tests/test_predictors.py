@@ -237,15 +237,32 @@ def test_a_layout_that_is_none_is_refused(changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("layers", "stages", "expected"),
-    [(8, 4, [2, 2, 2, 2]), (10, 4, [2, 3, 3, 2]), (7, 2, [4, 3]), (61, 3, [20, 21, 20])],
+    ("engine", "layers", "expected"),
+    [
+        ("vllm", 8, [2, 2, 2, 2]),
+        ("vllm", 10, [2, 3, 3, 2]),
+        ("vllm", 7, [4, 3]),
+        ("vllm", 61, [20, 21, 20]),
+        ("sglang", 8, [2, 2, 2, 2]),
+        ("sglang", 94, [23, 23, 24, 24]),
+        ("sglang", 7, [3, 4]),
+    ],
 )
-def test_layers_are_divided_as_vllm_does(layers: int, stages: int, expected: list[int]) -> None:
+def test_layers_are_divided_as_engines_do(engine: str, layers: int, expected: list[int]) -> None:
+    stages = len(expected)
     found = [
-        deployment(pipeline_parallel=stages, pipeline_rank=rank).stage_layers(layers)
+        deployment(engine=engine, pipeline_parallel=stages, pipeline_rank=rank).stage_layers(layers)
         for rank in range(stages)
     ]
     assert found == expected
+
+
+def test_layers_are_divided_as_the_engine_is_told() -> None:
+    told = deployment(pipeline_parallel=2, pipeline_rank=1, layers_by_stage=(10, 22))
+    assert Deployment.from_json(told.to_json()) == told
+    assert told.stage_layers(32) == 22
+    with pytest.raises(PredictorError, match=r"\(10, 22\) are not those of 61 layers in 2 stages"):
+        told.stage_layers(61)
 
 
 def test_members_are_told_of_their_hardware() -> None:
@@ -338,6 +355,16 @@ def test_a_worker_of_vllm_knows_its_deployment() -> None:
 def test_what_vllm_calls_it(said: dict[str, Any], understood: dict[str, Any]) -> None:
     found = vllm_deployment.deployment_of(vllm_config(**said), 0)
     assert {name: getattr(found, name) for name in understood} == understood
+
+
+@pytest.mark.usefixtures("in_session")
+def test_a_worker_knows_the_layers_that_its_stage_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_PP_LAYER_PARTITION", "10,22")
+    said = vllm_config(pipeline_parallel_size=2)
+    assert vllm_deployment.deployment_of(said, 1).stage_layers(32) == 22
+    monkeypatch.setenv("VLLM_PP_LAYER_PARTITION", "half")
+    with pytest.raises(PredictorError, match="VLLM_PP_LAYER_PARTITION='half'"):
+        vllm_deployment.deployment_of(said, 1)
 
 
 @pytest.mark.usefixtures("in_session")

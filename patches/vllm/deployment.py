@@ -8,7 +8,12 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
-from warpserve.patches.model_description import description_of, drafter_description, weights_of
+from warpserve.patches.model_description import (
+    description_of,
+    drafter_description,
+    layers_by_stage,
+    weights_of,
+)
 from warpserve.predictors.deployment import FP8_ACTIVATIONS, MARLIN, Deployment, Drafter
 from warpserve.predictors.hardware import Hardware, hardware_of_session
 
@@ -70,6 +75,7 @@ def deployment_on(hardware: Hardware, config: Any, pipeline_rank: int) -> Deploy
         tensor_parallel=parallel.tensor_parallel_size,
         pipeline_parallel=parallel.pipeline_parallel_size,
         pipeline_rank=pipeline_rank,
+        layers_by_stage=layers_by_stage("VLLM_PP_LAYER_PARTITION"),
         # Replicas of a model without experts know nothing of each other.
         data_parallel=parallel.data_parallel_size if model.is_moe else 1,
         expert_parallel=parallel.enable_expert_parallel,
@@ -109,6 +115,7 @@ def _with_drafter(target: Deployment, speculative: Any) -> Deployment:
     drafts = replace(
         target,
         config=config,
+        layers_by_stage=None,
         weights=weights_of(model, config, _WEIGHTS),
         tensor_parallel=speculative.draft_parallel_config.tensor_parallel_size,
         data_parallel=1,
