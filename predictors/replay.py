@@ -1,8 +1,8 @@
 """Steps as they were recorded: the same batch takes as long again.
 
 A batch that was not recorded takes as long as the nearest that was: of those with as many padded
-tokens (or else the nearest number), with prefills or without as it has, the one whose attention has
-the most similar work.
+tokens (or else the nearest number), with prefills or without and eager or not as it is, the one
+whose attention has the most similar work.
 """
 
 from __future__ import annotations
@@ -25,7 +25,14 @@ from warpserve.predictors.predictor import (
     Provenance,
 )
 
-_Key = tuple[int, tuple[RequestStep, ...], int, int | None]
+_Key = tuple[int, tuple[RequestStep, ...], int, int | None, bool]
+
+
+class _Kind(NamedTuple):
+    """Of batches, which others are no measure for."""
+
+    has_prefill: bool
+    is_eager: bool
 
 
 class Replay:
@@ -35,13 +42,11 @@ class Replay:
         if not recorded:
             raise PredictorError("no steps were recorded")
         self._exact = _medians(recorded)
-        batches = [(Batch(key[1], key[0], key[2]), step) for key, step in self._exact.items()]
-        self._nearest = {
-            has_prefill: _Nearest(
-                [each for each in batches if _has_prefill(each[0]) == has_prefill]
-            )
-            for has_prefill in (False, True)
-        }
+        by_kind: dict[_Kind, list[tuple[Batch, Prediction]]] = defaultdict(list)
+        for (tokens, requests, *_, is_eager), step in self._exact.items():
+            batch = Batch(requests, tokens, launch=Launch.EAGER if is_eager else Launch.GRAPH)
+            by_kind[_kind(batch)].append((batch, step))
+        self._nearest = {kind: _Nearest(batches) for kind, batches in by_kind.items()}
         self._outside = f"not among the {len(self._exact):,} batches that were recorded"
         self._hits = self._misses = 0
 
@@ -67,10 +72,16 @@ class Replay:
     def _guess(self, batch: Batch) -> Prediction:
         if not batch.requests:
             raise PredictorError(f"no step works on {batch}")
-        has_prefill = _has_prefill(batch)
-        nearest = self._nearest[has_prefill].to(batch) or self._nearest[not has_prefill].to(batch)
-        assert nearest is not None, "something was recorded"
+        nearest = self._nearest[self._kind_for(batch)].to(batch)
         return Prediction(nearest.duration_ns, Provenance.EXTRAPOLATED, self._outside)
+
+    def _kind_for(self, batch: Batch) -> _Kind:
+        """Rather one with prefills, or without, than one that is launched so."""
+        own = _kind(batch)
+        return max(
+            self._nearest,
+            key=lambda kind: (kind.has_prefill == own.has_prefill, kind.is_eager == own.is_eager),
+        )
 
 
 def replay(path: str) -> Replay:
@@ -93,7 +104,7 @@ def recorded_steps(path: str) -> list[RecordedStep]:
 
 
 class _Nearest:
-    """Batches by padded tokens, and in order of the work of their attention."""
+    """Some batches, by padded tokens, and in order of the work of their attention."""
 
     def __init__(self, batches: Sequence[tuple[Batch, Prediction]]) -> None:
         by_tokens: dict[int, list[tuple[float, Prediction]]] = defaultdict(list)
@@ -107,9 +118,7 @@ class _Nearest:
             tokens: [work for work, _ in of_size] for tokens, of_size in by_tokens.items()
         }
 
-    def to(self, batch: Batch) -> Prediction | None:
-        if not self._tokens:
-            return None
+    def to(self, batch: Batch) -> Prediction:
         tokens = _closest(self._tokens, batch.padded_tokens)
         works = self._works[tokens]
         index = works.index(_closest(works, _attention_work(batch)))
@@ -132,11 +141,12 @@ def _medians(recorded: Sequence[tuple[Batch, Prediction]]) -> dict[_Key, Predict
 
 def _key(batch: Batch) -> _Key:
     """Neither the order of requests matters, nor how their tokens are chosen."""
-    return batch.padded_tokens, tuple(sorted(batch.requests)), batch.loras, batch.shared_tokens
+    requests = tuple(sorted(batch.requests))
+    return batch.padded_tokens, requests, batch.loras, batch.shared_tokens, batch.is_eager
 
 
-def _has_prefill(batch: Batch) -> bool:
-    return any(request.is_prefill for request in batch.requests)
+def _kind(batch: Batch) -> _Kind:
+    return _Kind(any(request.is_prefill for request in batch.requests), batch.is_eager)
 
 
 def _attention_work(batch: Batch) -> float:

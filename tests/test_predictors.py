@@ -1270,6 +1270,16 @@ def test_a_step_that_was_not_recorded_takes_as_long_as_the_nearest(
     assert predictor.explain(batch)[0].source == "the nearest that was recorded"
 
 
+def test_eager_steps_are_no_measure_for_others() -> None:
+    few, many = decodes(4, 100), decodes(8, 100)
+    recorded = [(eagerly(few), 16_000), (few, 5_000), (eagerly(many), 17_000), (prefill(9), 9_000)]
+    known = Replay([(batch, Prediction(t, Provenance.MEASURED)) for batch, t in recorded])
+    assert [ns(known, batch) for batch in (few, eagerly(few))] == [5_000, 16_000]
+    guesses = [many, eagerly(decodes(7, 100)), eagerly(prefill(9))]
+    assert [ns(known, batch) for batch in guesses] == [5_000, 17_000, 9_000]
+    assert {known.predict(batch).provenance for batch in guesses} == {Provenance.EXTRAPOLATED}
+
+
 @UNHURRIED
 @given(batch=BATCHES)
 def test_a_replay_always_has_an_answer(batch: Batch) -> None:
@@ -1420,6 +1430,21 @@ def test_each_kind_of_steps_is_learned_by_itself_where_there_are_enough() -> Non
     assert "220 steps of all kinds" in predictor.explain(mixed)[0].source
 
 
+def test_eager_steps_are_learned_by_themselves_or_guessed() -> None:
+    pytest.importorskip("sklearn")
+    in_graphs = [(decodes(1 + i % 64, 100 + 17 * i), 1_000_000 + 100 * i) for i in range(200)]
+    one_by_one = [(eagerly(batch), 16_000_000) for batch, _ in in_graphs]
+    batch = decodes(4, 500)
+    both = Learned(fit(in_graphs + one_by_one, "two laws"))
+    assert ns(both, eagerly(batch)) == pytest.approx(16_000_000, rel=0.01)
+    assert ns(both, batch) < 1_100_000
+    one = Learned(fit(in_graphs, "a law"))
+    assert one.predict(batch).provenance is Provenance.INTERPOLATED
+    guess = one.predict(eagerly(batch))
+    assert guess.provenance is Provenance.EXTRAPOLATED
+    assert guess.outside == "eager decode steps, of which too few were learned from"
+
+
 def test_learned_steps_never_get_shorter_with_more_work(regression: Regression) -> None:
     predictor = Learned(regression)
     for batches in (
@@ -1486,7 +1511,9 @@ SOUND: dict[str, Any] = {
 
 def test_a_learned_step_never_takes_no_time() -> None:
     nothing = Regression.from_json(
-        json.dumps({"names": list(NAMES), "any": SOUND, "stages": {}, "source": ""})
+        json.dumps(
+            {"names": list(NAMES), "any": SOUND, "stages": {}, "is_eager": False, "source": ""}
+        )
     )
     with pytest.raises(PredictorError, match=r"0\.0 ns came out"):
         Learned(nothing).predict(decodes(1, 10))
@@ -1594,7 +1621,7 @@ def test_a_sweep_refuses_what_is_of_one_step(said: tuple[str, ...]) -> None:
 
 
 def test_a_sweep_has_the_sampling_and_the_adapters_of_a_step() -> None:
-    options = ("--predictor", "analytic", "--json", "--sampling", "filtered")
+    options: tuple[str, ...] = ("--predictor", "analytic", "--json", "--sampling", "filtered")
     options += ("--loras", "2", "--lora-rank", "16")
     (point,) = json.loads(explain(*options, "--sweep", "8@100").stdout)
     step = json.loads(explain(*options, "--decode", "8x100").stdout)
