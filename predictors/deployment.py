@@ -114,6 +114,13 @@ class Deployment:
         end = self.pipeline_parallel - (self.engine == "vllm")
         return each + (end - more <= self.pipeline_rank < end)
 
+    def stage_of_rank(self, rank: int) -> int:
+        """``rank``: of a worker, as step logs are named for it. SGLang's ranks of a stage are those
+        of all replicas of its attention, vLLM's those of one.
+        """
+        replicas = 1 if self.engine == "vllm" else self.data_parallel
+        return rank // (self.tensor_parallel * replicas)
+
     @property
     def expert_ways(self) -> int:
         """Over how many ranks the experts are spread, whole or in pieces."""

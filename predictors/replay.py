@@ -8,6 +8,7 @@ whose attention has the most similar work.
 from __future__ import annotations
 
 import json
+import re
 import statistics
 from bisect import bisect_left
 from collections import defaultdict
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 
 from warpserve.json_lines import complete_lines
 from warpserve.predictors.batch import Batch, Launch, RequestStep, Sampling
+from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.predictor import (
     Lookups,
     OperatorTime,
@@ -25,6 +27,8 @@ from warpserve.predictors.predictor import (
     Provenance,
 )
 
+_NAME = re.compile(r"steps-(?P<replica>(?:\w+-)?\d+)-(?P<rank>\d+)(?:\.\d+)?\.jsonl")
+"""As workers name their logs (name_of in patches/vllm and patches/sglang)."""
 _Key = tuple[int, tuple[RequestStep, ...], int, int | None, bool]
 
 
@@ -84,9 +88,12 @@ class Replay:
         )
 
 
-def replay(path: str) -> Replay:
-    """``path``: a step log, a folder of them, or a run's. Raises PredictorError."""
-    return Replay([(step.batch, step.prediction) for step in recorded_steps(path)])
+class Worker(NamedTuple):
+    """Who wrote a step log."""
+
+    replica: str
+    rank: int
+    """In its replica: one stage after the other."""
 
 
 class RecordedStep(NamedTuple):
@@ -96,11 +103,42 @@ class RecordedStep(NamedTuple):
     prediction: Prediction
     start_ns: int
     request_ids: frozenset[str]
+    worker: Worker | None = None
+    """None where the log's name does not say it."""
 
 
 def recorded_steps(path: str) -> list[RecordedStep]:
     """Of a step log, a folder of them, or that of a run. Raises PredictorError."""
     return [step for file in _files(path) for step in _steps(file)]
+
+
+def replay_of(steps: Sequence[RecordedStep]) -> Replay:
+    """Raises PredictorError where there are none."""
+    return Replay([(step.batch, step.prediction) for step in steps])
+
+
+def steps_of_stage(steps: Sequence[RecordedStep], deployment: Deployment) -> list[RecordedStep]:
+    """Of the stage of its pipeline that ``deployment`` means; all where it is the only one."""
+    if deployment.pipeline_parallel == 1:
+        return list(steps)
+    return [
+        step
+        for step in steps
+        if step.worker and deployment.stage_of_rank(step.worker.rank) == deployment.pipeline_rank
+    ]
+
+
+def steps_of_first_stages(steps: Sequence[RecordedStep]) -> list[RecordedStep]:
+    """Of each replica's lowest rank, and those of which nobody knows."""
+    first: dict[str, int] = {}
+    for worker in {step.worker for step in steps}:
+        if worker is not None:
+            first[worker.replica] = min(worker.rank, first.get(worker.replica, worker.rank))
+    return [
+        step
+        for step in steps
+        if step.worker is None or step.worker.rank == first[step.worker.replica]
+    ]
 
 
 class _Nearest:
@@ -174,15 +212,17 @@ def _files(path: str) -> list[Path]:
 
 
 def _steps(file: Path) -> Iterator[RecordedStep]:
+    named = _NAME.fullmatch(file.name)
+    worker = Worker(named["replica"], int(named["rank"])) if named else None
     lines = complete_lines(file.read_text(errors="replace"))
     for number, line in enumerate(lines, start=1):
         try:
-            yield _step(json.loads(line))
+            yield _step(json.loads(line), worker)
         except (ValueError, TypeError, KeyError) as error:
             raise PredictorError(f"{file}, line {number}: no step: {error!r}") from None
 
 
-def _step(fields: dict[str, Any]) -> RecordedStep:
+def _step(fields: dict[str, Any], worker: Worker | None) -> RecordedStep:
     requests = tuple(
         RequestStep(_count(new), _count(cached), bool(is_prefill))
         for new, cached, is_prefill in fields["requests"]
@@ -202,7 +242,7 @@ def _step(fields: dict[str, Any]) -> RecordedStep:
     provenance = Provenance(fields["provenance"])
     prediction = Prediction(duration_ns, provenance, fields.get("outside"))
     request_ids = frozenset(map(str, fields["request_ids"]))
-    return RecordedStep(batch, prediction, _count(fields["start_ns"]), request_ids)
+    return RecordedStep(batch, prediction, _count(fields["start_ns"]), request_ids, worker)
 
 
 def _count(value: Any) -> int:

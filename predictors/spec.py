@@ -23,9 +23,9 @@ from warpserve.predictors.origin import origin_of_recording
 from warpserve.predictors.predictor import Explaining, PredictorError
 from warpserve.predictors.profile.files import require_profile
 from warpserve.predictors.profile.predictor import profiled
-from warpserve.predictors.replay import replay
+from warpserve.predictors.replay import recorded_steps, replay_of, steps_of_stage
 from warpserve.predictors.strict import Strict
-from warpserve.predictors.transferred import transferred
+from warpserve.predictors.transferred import Transferred, transferred
 from warpserve.predictors.warned import Warned
 
 SESSION_PREDICTOR = "WARPSERVE_PREDICTOR"
@@ -251,13 +251,29 @@ def _constant(argument: str) -> MakePredictor:
 
 
 def _replay(path: str) -> MakePredictor:
-    predictor, origin = replay(path), origin_of_recording(path)
-    return lambda deployment: transferred(predictor, origin, deployment)
+    steps, origin = recorded_steps(path), origin_of_recording(path)
+    of_all = replay_of(steps)
+
+    def made(deployment: Deployment) -> Explaining:
+        own = steps_of_stage(steps, deployment)
+        if not own:
+            stage = f"stage {deployment.pipeline_rank} of {deployment.pipeline_parallel}"
+            return Transferred(of_all, f"no steps of {stage} were recorded, and others' are taken")
+        predictor = of_all if len(own) == len(steps) else replay_of(own)
+        return transferred(predictor, origin, deployment)
+
+    return made
 
 
 def _learned(path: str) -> MakePredictor:
     predictor = learned(path)
-    return lambda deployment: transferred(predictor, predictor.origin, deployment)
+
+    def made(deployment: Deployment) -> Explaining:
+        if not deployment.is_first_stage:
+            return Transferred(predictor, "learned from a pipeline's first stage")
+        return transferred(predictor, predictor.origin, deployment)
+
+    return made
 
 
 def _profile(path: str) -> MakePredictor:

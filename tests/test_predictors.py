@@ -54,7 +54,12 @@ from warpserve.predictors.predictor import (
     Provenance,
 )
 from warpserve.predictors.prefills import decodes_alone
-from warpserve.predictors.replay import Replay, recorded_steps, replay
+from warpserve.predictors.replay import (
+    Replay,
+    recorded_steps,
+    replay_of,
+    steps_of_first_stages,
+)
 from warpserve.predictors.spec import (
     check_spec,
     knows_prefills,
@@ -1243,6 +1248,28 @@ def test_adapters_make_another_batch(log: Path) -> None:
     assert (ns(predictor, batch), ns(predictor, RECORDED[0][0])) == (5_800, 5_000)
 
 
+def test_each_stage_of_a_pipeline_has_its_own_steps(tmp_path: Path) -> None:
+    """Ranks are counted stage by stage; two share each one's work."""
+    layout: dict[str, Any] = {"tensor_parallel": 2, "pipeline_parallel": 3}
+    batch = decodes(4, 100)
+    for name, duration_ns in (("0-0", 5_000), ("0-2", 8_000), ("decode-1-0", 5_000)):
+        with (tmp_path / f"steps-{name}.jsonl").open("w") as file:
+            step = Prediction(duration_ns, Provenance.MEASURED)
+            StepLog(file).write(batch, [], step, 0, 1)
+
+    def found(rank: int) -> Prediction:
+        stage = deployment(**layout, pipeline_rank=rank)
+        return predictor_of(f"replay:{tmp_path}", stage).predict(batch)
+
+    assert [found(0), found(1)] == [
+        Prediction(duration_ns, Provenance.MEASURED) for duration_ns in (5_000, 8_000)
+    ]
+    assert found(2).provenance is Provenance.EXTRAPOLATED
+    assert (found(2).outside or "").startswith("no steps of stage 2 of 3 were recorded")
+    of_first = steps_of_first_stages(recorded_steps(str(tmp_path)))
+    assert [step.prediction.duration_ns for step in of_first] == [5_000, 5_000]
+
+
 def test_a_step_recorded_twice_takes_the_median(log: Path) -> None:
     text = (log / "steps-1.jsonl").read_text()
     (log / "steps-2.jsonl").write_text(text.replace('"duration_ns":5000', '"duration_ns":5500') * 2)
@@ -1263,7 +1290,7 @@ def test_a_step_recorded_twice_takes_the_median(log: Path) -> None:
 def test_a_step_that_was_not_recorded_takes_as_long_as_the_nearest(
     log: Path, batch: Batch, duration_ns: int
 ) -> None:
-    predictor = replay(str(log / "steps-1.jsonl"))
+    predictor = replay_of(recorded_steps(str(log / "steps-1.jsonl")))
     outside = "not among the 4 batches that were recorded"
     assert predictor.predict(batch) == Prediction(duration_ns, Provenance.EXTRAPOLATED, outside)
     assert predictor.lookups == Lookups(hits=0, misses=1)
@@ -1487,6 +1514,9 @@ def test_fit_reads_a_log_and_its_file_is_a_predictor(tmp_path: Path) -> None:
     assert "400 steps" in result.stdout
     predictor = predictor_of(f"learned:{out}", deployment())
     assert ns(predictor, decodes(8, 500)) == pytest.approx(law_ns(decodes(8, 500)), rel=0.02)
+    second = deployment(pipeline_parallel=2, pipeline_rank=1)
+    guess = predictor_of(f"learned:{out}", second).predict(decodes(8, 500))
+    assert guess.outside == "learned from a pipeline's first stage"
 
 
 def test_fit_says_what_is_wrong(log: Path) -> None:
