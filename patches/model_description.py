@@ -1,10 +1,13 @@
-"""What an engine's ModelConfig tells of a model, as predictors read it."""
+"""What an engine's ModelConfig and environment tell of a model, as predictors read it."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from typing import Any
+
+from warpserve.predictors.predictor import PredictorError
 
 
 def description_of(model: Any) -> dict[str, Any]:
@@ -33,3 +36,17 @@ def weights_of(
     if "quantization_config" in description or not model.quantization:
         return None
     return predictors_names.get(model.quantization, str(model.quantization))
+
+
+def layers_by_stage(variable: str) -> tuple[int, ...] | None:
+    """None where the engine is not told by its ``variable`` of the environment.
+
+    Raises PredictorError for what the engine can't read either.
+    """
+    text = os.environ.get(variable)
+    try:
+        return None if text is None else tuple(int(layers) for layers in text.split(","))
+    except ValueError:
+        raise PredictorError(
+            f"{variable}={text!r}: say how many layers each stage has, such as 15,17"
+        ) from None

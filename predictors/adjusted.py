@@ -10,6 +10,12 @@ from warpserve.predictors.predictor import Explaining, OperatorTime, Prediction,
 from warpserve.predictors.prefills import added_by_prefills_ns
 
 
+def check_scale(name: str, factor: float) -> None:
+    """Raises PredictorError."""
+    if not (math.isfinite(factor) and factor > 0):
+        raise PredictorError(f"{name} is a number above 0, not {factor}")
+
+
 class Adjusted(Outer):
     """``prefill_scale``: of what prefills add to a step, which keeps other parts of a GPU busy than
     decodes do; None: as ``scale``. ``host_ns``: what the engine's host takes in each step while the
@@ -25,8 +31,8 @@ class Adjusted(Outer):
         host_ns: int = 0,
     ) -> None:
         for name, factor in (("scale", scale), ("prefill_scale", prefill_scale)):
-            if factor is not None and not (math.isfinite(factor) and factor > 0):
-                raise PredictorError(f"{name} is a number above 0, not {factor}")
+            if factor is not None:
+                check_scale(name, factor)
         if host_ns < 0:
             raise PredictorError(f"host is no less than 0, not {host_ns} ns")
         super().__init__(inner)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
+from warpserve.predictors.batch import Launch
+
 SIZES = (1, 2, 4, *range(8, 256, 8), *range(256, 513, 16))
 """vllm/config/vllm.py, VllmConfig._set_cudagraph_sizes, of vLLM 0.19 to 0.24."""
 SGLANG_PREFILL_SIZES = (
@@ -24,3 +26,8 @@ def padded_tokens(tokens: int, sizes: Sequence[int] = SIZES) -> int:
     """Larger batches run without a graph, and without padding. ``sizes``: in order."""
     index = bisect_left(sizes, tokens)
     return sizes[index] if index < len(sizes) else tokens
+
+
+def padded_for(launch: Launch, tokens: int) -> int:
+    """Eager steps have no graph to fill up."""
+    return tokens if launch is Launch.EAGER else padded_tokens(tokens)

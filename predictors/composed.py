@@ -58,9 +58,14 @@ class StepCosts(Protocol):
         """Without prefills beside them."""
 
     def outside(
-        self, tokens: int, prefills: Sequence[Prefill], contexts: Sequence[int]
+        self,
+        tokens: int,
+        prefills: Sequence[Prefill],
+        contexts: Sequence[int],
+        *,
+        shared_tokens: int | None = None,
     ) -> str | None:
-        """Why the answer for such a step is a guess, or None."""
+        """Why the answer for such a step is a guess, or None. ``shared_tokens``: as above."""
 
 
 class Beside(Protocol):
@@ -122,7 +127,9 @@ class Composed:
                 duration_ns += alone_ns + self._skew_ns(batch, contexts, alone_ns)
         if not (math.isfinite(duration_ns) and duration_ns > 0):
             raise PredictorError(f"{duration_ns} ns came out for {batch}")
-        objection = costs.outside(batch.padded_tokens, prefills, contexts)
+        objection = costs.outside(
+            batch.padded_tokens, prefills, contexts, shared_tokens=batch.shared_tokens
+        )
         if objection is None:
             return Prediction(math.ceil(duration_ns), costs.provenance)
         return Prediction(math.ceil(duration_ns), Provenance.EXTRAPOLATED, objection)

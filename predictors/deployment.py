@@ -33,6 +33,8 @@ class Deployment:
     pipeline_parallel: int = 1
     pipeline_rank: int = 0
     """Which stage it is that steps are predicted of."""
+    layers_by_stage: tuple[int, ...] | None = None
+    """As the engine was told to divide them; None: as it does by itself."""
     data_parallel: int = 1
     """Replicas of the attention that share the experts."""
     expert_parallel: bool = False
@@ -94,14 +96,30 @@ class Deployment:
         return self.pipeline_rank == self.pipeline_parallel - 1
 
     def stage_layers(self, layers: int) -> int:
-        """Of a model's ``layers``, those of this stage: as vLLM divides them (get_pp_indices)."""
+        """Of a model's ``layers``, those of this stage: as engines divide them (get_pp_indices).
+
+        Raises PredictorError where they can't be divided, or were told to be so in another way.
+        """
+        if told := self.layers_by_stage:
+            if (len(told), sum(told)) != (self.pipeline_parallel, layers):
+                raise PredictorError(
+                    f"layers_by_stage {told} are not those of {layers} layers in "
+                    f"{self.pipeline_parallel} stages"
+                )
+            return told[self.pipeline_rank]
         if layers < self.pipeline_parallel:
             raise PredictorError(f"{layers} layers are too few for {self.pipeline_parallel} stages")
         each, more = divmod(layers, self.pipeline_parallel)
-        # One more for each stage, from the last but one backwards.
-        return each + (
-            self.pipeline_parallel - 1 - more <= self.pipeline_rank < self.pipeline_parallel - 1
-        )
+        # One more for each stage backwards: SGLang from the last, vLLM from the last but one.
+        end = self.pipeline_parallel - (self.engine == "vllm")
+        return each + (end - more <= self.pipeline_rank < end)
+
+    def stage_of_rank(self, rank: int) -> int:
+        """``rank``: of a worker, as step logs are named for it. SGLang's ranks of a stage are those
+        of all replicas of its attention, vLLM's those of one.
+        """
+        replicas = 1 if self.engine == "vllm" else self.data_parallel
+        return rank // (self.tensor_parallel * replicas)
 
     @property
     def expert_ways(self) -> int:
@@ -131,6 +149,8 @@ class Deployment:
     def from_json(cls, text: str) -> Deployment:
         fields = json.loads(text)
         fields["hardware"] = Hardware(**fields["hardware"])
+        if told := fields.get("layers_by_stage"):
+            fields["layers_by_stage"] = tuple(told)
         if drafter := fields.get("drafter"):
             drafts = cls.from_json(json.dumps(drafter["deployment"]))
             fields["drafter"] = Drafter(drafts, drafter["passes"])

@@ -7,7 +7,7 @@ request for every further draft (or on all drafts at once, with parallel draftin
 from __future__ import annotations
 
 from warpserve.predictors.batch import Batch, RequestStep
-from warpserve.predictors.captured import padded_tokens
+from warpserve.predictors.captured import padded_for
 from warpserve.predictors.predictor import (
     Explaining,
     Lookups,
@@ -26,13 +26,12 @@ class Drafted:
         self._later_passes = passes - 1
 
     def predict(self, batch: Batch) -> Prediction:
-        target, first = self._target.predict(batch), self._drafter.predict(batch)
-        duration_ns = target.duration_ns + first.duration_ns
-        guesses = [each for each in (target, first) if each.provenance is Provenance.EXTRAPOLATED]
+        parts = [self._target.predict(batch), self._drafter.predict(batch)]
         if self._later_passes:
-            later = self._drafter.predict(_one_token_each(batch))
-            duration_ns += self._later_passes * later.duration_ns
-        return (guesses or [target])[0]._replace(duration_ns=duration_ns)
+            parts += [self._drafter.predict(_one_token_each(batch))] * self._later_passes
+        duration_ns = sum(each.duration_ns for each in parts)
+        guesses = [each for each in parts if each.provenance is Provenance.EXTRAPOLATED]
+        return (guesses or parts)[0]._replace(duration_ns=duration_ns)
 
     def explain(self, batch: Batch) -> list[OperatorTime]:
         rows = self._target.explain(batch)
@@ -53,7 +52,7 @@ def _one_token_each(batch: Batch) -> Batch:
     requests = tuple(
         RequestStep(1, new + cached, is_prefill=False) for new, cached, _ in batch.requests
     )
-    return Batch(requests, padded_tokens(len(requests)), launch=batch.launch)
+    return Batch(requests, padded_for(batch.launch, len(requests)), launch=batch.launch)
 
 
 def _of_drafter(row: OperatorTime, passes: int) -> OperatorTime:

@@ -23,11 +23,11 @@ def prefills(texts: Sequence[str]) -> list[RequestStep]:
 
 
 def decodes(texts: Sequence[str]) -> list[RequestStep]:
-    """From ``32x1024``: a count and a context."""
+    """From ``32x1024``: a count and a context, with the new token."""
     requests = []
     for text in texts:
         count, context = _numbers(_DECODE, text, "COUNTxCONTEXT, such as 32x1024")
-        requests += [RequestStep(1, context, is_prefill=False)] * count
+        requests += [RequestStep(1, context - 1, is_prefill=False)] * count
     return requests
 
 
@@ -43,6 +43,6 @@ def groups(text: str | None) -> list[RequestStep]:
 def _numbers(pattern: re.Pattern[str], text: str, form: str) -> list[int]:
     match = pattern.fullmatch(text.strip())
     numbers = [int(number or 0) for number in match.groups()] if match else []
-    if not numbers or 0 in numbers[: 2 if len(numbers) == 3 else 1]:
+    if not numbers or 0 in numbers[:2]:
         raise PredictorError(f"{text!r} is no group of requests: say {form}")
     return numbers

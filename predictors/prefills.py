@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warpserve.predictors.batch import Batch, Launch
-from warpserve.predictors.captured import padded_tokens
+from warpserve.predictors.captured import padded_for
 from warpserve.predictors.predictor import Predictor
 
 
@@ -14,14 +14,15 @@ def decodes_alone(batch: Batch) -> Batch | None:
         return batch
     if not decodes:
         return None
-    padded = padded_tokens(sum([request.new_tokens for request in decodes]))
+    launch = Launch.EAGER if batch.is_eager else Launch.GRAPH
+    padded = padded_for(launch, sum([request.new_tokens for request in decodes]))
     shared = batch.shared_tokens
     return Batch(
         tuple(decodes),
         padded,
         batch.loras,
         batch.sampling,
-        Launch.EAGER if batch.is_eager else Launch.GRAPH,
+        launch,
         None if shared is None else shared - batch.padded_tokens + padded,
     )
 

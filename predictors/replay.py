@@ -1,13 +1,14 @@
 """Steps as they were recorded: the same batch takes as long again.
 
 A batch that was not recorded takes as long as the nearest that was: of those with as many padded
-tokens (or else the nearest number), with prefills or without as it has, the one whose attention has
-the most similar work.
+tokens (or else the nearest number), with prefills or without and eager or not as it is, the one
+whose attention has the most similar work.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import statistics
 from bisect import bisect_left
 from collections import defaultdict
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 
 from warpserve.json_lines import complete_lines
 from warpserve.predictors.batch import Batch, Launch, RequestStep, Sampling
+from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.predictor import (
     Lookups,
     OperatorTime,
@@ -25,7 +27,16 @@ from warpserve.predictors.predictor import (
     Provenance,
 )
 
-_Key = tuple[int, tuple[RequestStep, ...], int, int | None]
+_NAME = re.compile(r"steps-(?P<replica>(?:\w+-)?\d+)-(?P<rank>\d+)(?:\.\d+)?\.jsonl")
+"""As workers name their logs (name_of in patches/vllm and patches/sglang)."""
+_Key = tuple[int, tuple[RequestStep, ...], int, int | None, bool]
+
+
+class _Kind(NamedTuple):
+    """Of batches, which others are no measure for."""
+
+    has_prefill: bool
+    is_eager: bool
 
 
 class Replay:
@@ -35,13 +46,11 @@ class Replay:
         if not recorded:
             raise PredictorError("no steps were recorded")
         self._exact = _medians(recorded)
-        batches = [(Batch(key[1], key[0], key[2]), step) for key, step in self._exact.items()]
-        self._nearest = {
-            has_prefill: _Nearest(
-                [each for each in batches if _has_prefill(each[0]) == has_prefill]
-            )
-            for has_prefill in (False, True)
-        }
+        by_kind: dict[_Kind, list[tuple[Batch, Prediction]]] = defaultdict(list)
+        for (tokens, requests, *_, is_eager), step in self._exact.items():
+            batch = Batch(requests, tokens, launch=Launch.EAGER if is_eager else Launch.GRAPH)
+            by_kind[_kind(batch)].append((batch, step))
+        self._nearest = {kind: _Nearest(batches) for kind, batches in by_kind.items()}
         self._outside = f"not among the {len(self._exact):,} batches that were recorded"
         self._hits = self._misses = 0
 
@@ -67,15 +76,24 @@ class Replay:
     def _guess(self, batch: Batch) -> Prediction:
         if not batch.requests:
             raise PredictorError(f"no step works on {batch}")
-        has_prefill = _has_prefill(batch)
-        nearest = self._nearest[has_prefill].to(batch) or self._nearest[not has_prefill].to(batch)
-        assert nearest is not None, "something was recorded"
+        nearest = self._nearest[self._kind_for(batch)].to(batch)
         return Prediction(nearest.duration_ns, Provenance.EXTRAPOLATED, self._outside)
 
+    def _kind_for(self, batch: Batch) -> _Kind:
+        """Rather one with prefills, or without, than one that is launched so."""
+        own = _kind(batch)
+        return max(
+            self._nearest,
+            key=lambda kind: (kind.has_prefill == own.has_prefill, kind.is_eager == own.is_eager),
+        )
 
-def replay(path: str) -> Replay:
-    """``path``: a step log, a folder of them, or a run's. Raises PredictorError."""
-    return Replay([(step.batch, step.prediction) for step in recorded_steps(path)])
+
+class Worker(NamedTuple):
+    """Who wrote a step log."""
+
+    replica: str
+    rank: int
+    """In its replica: one stage after the other."""
 
 
 class RecordedStep(NamedTuple):
@@ -85,6 +103,8 @@ class RecordedStep(NamedTuple):
     prediction: Prediction
     start_ns: int
     request_ids: frozenset[str]
+    worker: Worker | None = None
+    """None where the log's name does not say it."""
 
 
 def recorded_steps(path: str) -> list[RecordedStep]:
@@ -92,8 +112,37 @@ def recorded_steps(path: str) -> list[RecordedStep]:
     return [step for file in _files(path) for step in _steps(file)]
 
 
+def replay_of(steps: Sequence[RecordedStep]) -> Replay:
+    """Raises PredictorError where there are none."""
+    return Replay([(step.batch, step.prediction) for step in steps])
+
+
+def steps_of_stage(steps: Sequence[RecordedStep], deployment: Deployment) -> list[RecordedStep]:
+    """Of the stage of its pipeline that ``deployment`` means; all where it is the only one."""
+    if deployment.pipeline_parallel == 1:
+        return list(steps)
+    return [
+        step
+        for step in steps
+        if step.worker and deployment.stage_of_rank(step.worker.rank) == deployment.pipeline_rank
+    ]
+
+
+def steps_of_first_stages(steps: Sequence[RecordedStep]) -> list[RecordedStep]:
+    """Of each replica's lowest rank, and those of which nobody knows."""
+    first: dict[str, int] = {}
+    for worker in {step.worker for step in steps}:
+        if worker is not None:
+            first[worker.replica] = min(worker.rank, first.get(worker.replica, worker.rank))
+    return [
+        step
+        for step in steps
+        if step.worker is None or step.worker.rank == first[step.worker.replica]
+    ]
+
+
 class _Nearest:
-    """Batches by padded tokens, and in order of the work of their attention."""
+    """Some batches, by padded tokens, and in order of the work of their attention."""
 
     def __init__(self, batches: Sequence[tuple[Batch, Prediction]]) -> None:
         by_tokens: dict[int, list[tuple[float, Prediction]]] = defaultdict(list)
@@ -107,9 +156,7 @@ class _Nearest:
             tokens: [work for work, _ in of_size] for tokens, of_size in by_tokens.items()
         }
 
-    def to(self, batch: Batch) -> Prediction | None:
-        if not self._tokens:
-            return None
+    def to(self, batch: Batch) -> Prediction:
         tokens = _closest(self._tokens, batch.padded_tokens)
         works = self._works[tokens]
         index = works.index(_closest(works, _attention_work(batch)))
@@ -132,11 +179,12 @@ def _medians(recorded: Sequence[tuple[Batch, Prediction]]) -> dict[_Key, Predict
 
 def _key(batch: Batch) -> _Key:
     """Neither the order of requests matters, nor how their tokens are chosen."""
-    return batch.padded_tokens, tuple(sorted(batch.requests)), batch.loras, batch.shared_tokens
+    requests = tuple(sorted(batch.requests))
+    return batch.padded_tokens, requests, batch.loras, batch.shared_tokens, batch.is_eager
 
 
-def _has_prefill(batch: Batch) -> bool:
-    return any(request.is_prefill for request in batch.requests)
+def _kind(batch: Batch) -> _Kind:
+    return _Kind(any(request.is_prefill for request in batch.requests), batch.is_eager)
 
 
 def _attention_work(batch: Batch) -> float:
@@ -164,15 +212,17 @@ def _files(path: str) -> list[Path]:
 
 
 def _steps(file: Path) -> Iterator[RecordedStep]:
+    named = _NAME.fullmatch(file.name)
+    worker = Worker(named["replica"], int(named["rank"])) if named else None
     lines = complete_lines(file.read_text(errors="replace"))
     for number, line in enumerate(lines, start=1):
         try:
-            yield _step(json.loads(line))
+            yield _step(json.loads(line), worker)
         except (ValueError, TypeError, KeyError) as error:
             raise PredictorError(f"{file}, line {number}: no step: {error!r}") from None
 
 
-def _step(fields: dict[str, Any]) -> RecordedStep:
+def _step(fields: dict[str, Any], worker: Worker | None) -> RecordedStep:
     requests = tuple(
         RequestStep(_count(new), _count(cached), bool(is_prefill))
         for new, cached, is_prefill in fields["requests"]
@@ -192,7 +242,7 @@ def _step(fields: dict[str, Any]) -> RecordedStep:
     provenance = Provenance(fields["provenance"])
     prediction = Prediction(duration_ns, provenance, fields.get("outside"))
     request_ids = frozenset(map(str, fields["request_ids"]))
-    return RecordedStep(batch, prediction, _count(fields["start_ns"]), request_ids)
+    return RecordedStep(batch, prediction, _count(fields["start_ns"]), request_ids, worker)
 
 
 def _count(value: Any) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from warpserve.predictors.adjusted import Adjusted
+from warpserve.predictors.adjusted import Adjusted, check_scale
 from warpserve.predictors.aiconfigurator.client import aiconfigurator
 from warpserve.predictors.analytic.predictor import analytic
 from warpserve.predictors.calibration import calibration
@@ -23,9 +23,9 @@ from warpserve.predictors.origin import origin_of_recording
 from warpserve.predictors.predictor import Explaining, PredictorError
 from warpserve.predictors.profile.files import require_profile
 from warpserve.predictors.profile.predictor import profiled
-from warpserve.predictors.replay import replay
+from warpserve.predictors.replay import recorded_steps, replay_of, steps_of_stage
 from warpserve.predictors.strict import Strict
-from warpserve.predictors.transferred import transferred
+from warpserve.predictors.transferred import Transferred, transferred
 from warpserve.predictors.warned import Warned
 
 SESSION_PREDICTOR = "WARPSERVE_PREDICTOR"
@@ -92,8 +92,9 @@ def _maker(spec: Spec) -> MakePredictor:
         make = _scaled(make, options)
     else:
         raise PredictorError(f"launch_host: steps of {kind} have all launches in them")
-    if kind in _OF_OPERATORS:
-        make = _with_drafter(make, _with_launches(analytic, options))
+    if kind in _OF_KERNELS:
+        of_drafters = make if kind in _OF_OPERATORS else _no_profile_of_drafters
+        make = _with_drafter(make, of_drafters, _with_launches(analytic, options))
     make = _with_host(make, options.host_ns)
     return (lambda deployment: Strict(make(deployment))) if options.is_strict else make
 
@@ -176,16 +177,23 @@ def duration_ns_of(text: str) -> int:
     return round(float(match[1]) * _UNITS_NS[match[2]])
 
 
-def _with_drafter(make: MakePredictor, roofline: MakePredictor) -> MakePredictor:
-    """Others than predictors of operators know whole steps, with all that was in them."""
+def _with_drafter(
+    make: MakePredictor, of_drafters: MakePredictor, roofline: MakePredictor
+) -> MakePredictor:
+    """Others than predictors of kernels know whole steps, with all that was in them."""
 
     def made(deployment: Deployment) -> Explaining:
         target, drafter = make(deployment), deployment.drafter
         if drafter is None:
             return target
-        return Drafted(target, _of_drafter(make, roofline, drafter.deployment), drafter.passes)
+        drafts = _of_drafter(of_drafters, roofline, drafter.deployment)
+        return Drafted(target, drafts, drafter.passes)
 
     return made
+
+
+def _no_profile_of_drafters(_: Deployment) -> Explaining:
+    raise PredictorError("a profile is of one model's kernels")
 
 
 def _of_drafter(make: MakePredictor, roofline: MakePredictor, drafter: Deployment) -> Explaining:
@@ -230,9 +238,11 @@ def _read_options(text: str) -> Options:
 
 def _scale(name: str, text: str) -> float:
     try:
-        return float(text)
+        scale = float(text)
     except ValueError:
         raise PredictorError(f"{name}={text!r} is no number") from None
+    check_scale(name, scale)
+    return scale
 
 
 def _constant(argument: str) -> MakePredictor:
@@ -241,13 +251,29 @@ def _constant(argument: str) -> MakePredictor:
 
 
 def _replay(path: str) -> MakePredictor:
-    predictor, origin = replay(path), origin_of_recording(path)
-    return lambda deployment: transferred(predictor, origin, deployment)
+    steps, origin = recorded_steps(path), origin_of_recording(path)
+    of_all = replay_of(steps)
+
+    def made(deployment: Deployment) -> Explaining:
+        own = steps_of_stage(steps, deployment)
+        if not own:
+            stage = f"stage {deployment.pipeline_rank} of {deployment.pipeline_parallel}"
+            return Transferred(of_all, f"no steps of {stage} were recorded, and others' are taken")
+        predictor = of_all if len(own) == len(steps) else replay_of(own)
+        return transferred(predictor, origin, deployment)
+
+    return made
 
 
 def _learned(path: str) -> MakePredictor:
     predictor = learned(path)
-    return lambda deployment: transferred(predictor, predictor.origin, deployment)
+
+    def made(deployment: Deployment) -> Explaining:
+        if not deployment.is_first_stage:
+            return Transferred(predictor, "learned from a pipeline's first stage")
+        return transferred(predictor, predictor.origin, deployment)
+
+    return made
 
 
 def _profile(path: str) -> MakePredictor:

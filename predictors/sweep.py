@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from rich import box
 from rich.table import Table
 
-from warpserve.predictors.batch import Batch, RequestStep
+from warpserve.predictors.batch import Batch, RequestStep, Sampling
 from warpserve.predictors.captured import padded_tokens
 from warpserve.predictors.predictor import Prediction, Predictor, PredictorError, Provenance
 
@@ -56,10 +56,12 @@ class Sweep(NamedTuple):
             raise PredictorError(f"{text!r} is no sweep: say COUNTS@CONTEXTS, as 1,8,64@1024,8192")
         return cls(counts, contexts)
 
-    def points(self, predictor: Predictor) -> list[Point]:
-        """By context, then by count."""
+    def points(
+        self, predictor: Predictor, *, loras: int = 0, sampling: Sampling = Sampling.GREEDY
+    ) -> list[Point]:
+        """By context, then by count. ``loras``: adapters, of which each request has one at most."""
         return [
-            Point(count, context, predictor.predict(_decodes(count, context)))
+            Point(count, context, predictor.predict(_decodes(count, context, loras, sampling)))
             for context in self.contexts
             for count in self.counts
         ]
@@ -108,6 +110,6 @@ def _cell(point: Point) -> str:
     return f"{point.duration_ms:,.3f}{'*' if point.is_guess else ''}"
 
 
-def _decodes(count: int, context: int) -> Batch:
+def _decodes(count: int, context: int, loras: int, sampling: Sampling) -> Batch:
     requests = (RequestStep(1, context - 1, is_prefill=False),) * count
-    return Batch(requests, padded_tokens(count))
+    return Batch(requests, padded_tokens(count), min(loras, count), sampling)

@@ -20,12 +20,19 @@ _ALL = (
     WeightFormat("bf16", 2, "bf16"),
     WeightFormat("fp8", 1, "fp8"),
     WeightFormat("fp8_block", 1, "fp8"),
+    WeightFormat("fp8_wo", 1, "bf16"),
     WeightFormat("int8", 1, "int8"),
+    WeightFormat("int8_wo", 1, "bf16"),
     WeightFormat("int4", 0.5 + 2 / 128, "bf16"),  # a 16-bit scale for each group of 128
     WeightFormat("mxfp4", 0.5 + 1 / 32, "bf16"),  # an 8-bit scale for each block of 32
     WeightFormat("nvfp4", 0.5 + 1 / 16, "fp4"),  # an 8-bit scale for each block of 16
+    WeightFormat("nvfp4_wo", 0.5 + 1 / 16, "bf16"),
 )
+"""``_wo``: of weights only; activations are in bf16, and so is what is multiplied."""
 FORMATS = {each.name: each for each in _ALL}
+_OF_EXPERTS = {"experts_int8": "int8_wo", "mxfp4": "mxfp4"}
+"""Of names, those that leave all but the experts in bf16; and the format of these."""
+_CHOICES = ", ".join(sorted({*FORMATS, *_OF_EXPERTS}))
 
 
 class ModelWeights(NamedTuple):
@@ -35,16 +42,15 @@ class ModelWeights(NamedTuple):
 
 
 def weights_of(config: Mapping[str, Any], asked: str | None = None) -> ModelWeights:
-    """``asked``: a name of FORMATS to use instead of what ``config`` says.
+    """``asked``: ``experts_int8`` or a name of FORMATS, to use instead of what ``config`` says.
 
     Raises PredictorError for a format or a method that is not known, with the choices.
     """
     name = asked or _name_in(config.get("quantization_config") or {})
-    if name not in FORMATS:
-        raise PredictorError(f"no weights of {name!r}; there are: {', '.join(FORMATS)}")
-    weights = FORMATS[name]
-    # Nobody quantises attention to mxfp4: gpt-oss's experts are, and nothing else.
-    return ModelWeights(FORMATS["bf16"] if name == "mxfp4" else weights, weights)
+    experts = FORMATS.get(_OF_EXPERTS.get(name, name))
+    if experts is None:
+        raise PredictorError(f"no weights of {name!r}; there are: {_CHOICES}")
+    return ModelWeights(FORMATS["bf16"] if name in _OF_EXPERTS else experts, experts)
 
 
 def has_stored_scales(config: Mapping[str, Any]) -> bool:
@@ -71,30 +77,38 @@ def _name_in(quantization: Mapping[str, Any]) -> str:
         algorithm = quantization.get("quant_algo") or quantization["quantization"]["quant_algo"]
         return str(algorithm).lower()
     if method in ("awq", "gptq"):
-        return f"int{quantization.get('bits', 4)}"
+        bits = quantization.get("bits", 4)
+        return "int8_wo" if bits == 8 else f"int{bits}"
     if method in ("fp8", "fbgemm_fp8"):
         return "fp8_block" if quantization.get("weight_block_size") else "fp8"
     if method == "mxfp4":
         return "mxfp4"
     raise PredictorError(
         f"quantization_config: no quant_method {method!r} is known; name what it comes to: "
-        f"{', '.join(FORMATS)}"
+        f"{_CHOICES}"
     )
 
 
 def _of_compressed_tensors(quantization: Mapping[str, Any]) -> str:
     groups = quantization.get("config_groups") or {}
     found = {
-        (group["weights"]["type"], group["weights"]["num_bits"]): group["weights"]
+        (group["weights"]["type"], group["weights"]["num_bits"], _is_weight_only(group)): group[
+            "weights"
+        ]
         for group in groups.values()
         if group.get("weights")
     }
     if len(found) != 1:
         raise PredictorError(
             f"quantization_config: config_groups store weights in {len(found)} ways, "
-            f"and one is understood; name what it comes to: {', '.join(FORMATS)}"
+            f"and one is understood; name what it comes to: {_CHOICES}"
         )
-    (kind, bits), weights = found.popitem()
-    if (kind, bits) == ("float", 8):
-        return "fp8_block" if weights.get("block_structure") else "fp8"
-    return "nvfp4" if (kind, bits) == ("float", 4) else f"int{bits}"
+    (kind, bits, is_weight_only), weights = found.popitem()
+    name = f"int{bits}" if kind == "int" else "nvfp4" if bits == 4 else f"fp{bits}"
+    if is_weight_only and f"{name}_wo" in FORMATS:
+        return f"{name}_wo"
+    return "fp8_block" if name == "fp8" and weights.get("block_structure") else name
+
+
+def _is_weight_only(group: Mapping[str, Any]) -> bool:
+    return not group.get("input_activations")

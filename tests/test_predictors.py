@@ -35,6 +35,7 @@ from warpserve.predictors.composed import Composed
 from warpserve.predictors.constant import Constant
 from warpserve.predictors.curves import Curve, blend, position
 from warpserve.predictors.deployment import Deployment, Drafter
+from warpserve.predictors.drafted import Drafted
 from warpserve.predictors.eager import launches
 from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.hardware import hardware_environment, hardware_of_session
@@ -53,8 +54,19 @@ from warpserve.predictors.predictor import (
     Provenance,
 )
 from warpserve.predictors.prefills import decodes_alone
-from warpserve.predictors.replay import Replay, recorded_steps, replay
-from warpserve.predictors.spec import knows_prefills, predictor_of, predictor_of_session, read_spec
+from warpserve.predictors.replay import (
+    Replay,
+    recorded_steps,
+    replay_of,
+    steps_of_first_stages,
+)
+from warpserve.predictors.spec import (
+    check_spec,
+    knows_prefills,
+    predictor_of,
+    predictor_of_session,
+    read_spec,
+)
 from warpserve.predictors.strict import Strict
 from warpserve.predictors.warned import Warned
 from warpserve.predictors.weights import weights_of
@@ -153,6 +165,14 @@ def test_the_language_model_of_a_composite_is_read() -> None:
     assert model_shape({"text_config": MODELS["qwen3-8b"]}) == model_shape(MODELS["qwen3-8b"])
 
 
+def compressed(kind: str, bits: int, activations_bits: int | None = None) -> dict[str, Any]:
+    """A ``quantization_config`` of compressed-tensors; None: activations stay in bf16."""
+    group: dict[str, Any] = {"weights": {"type": kind, "num_bits": bits}}
+    if activations_bits:
+        group["input_activations"] = {"type": kind, "num_bits": activations_bits}
+    return {"quant_method": "compressed-tensors", "config_groups": {"group_0": group}}
+
+
 @pytest.mark.parametrize(
     ("quantization", "dense", "experts"),
     [
@@ -161,16 +181,15 @@ def test_the_language_model_of_a_composite_is_read() -> None:
         ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8_block", "fp8_block"),
         ({"quant_method": "mxfp4"}, "bf16", "mxfp4"),
         ({"quant_method": "awq", "bits": 4}, "int4", "int4"),
-        ({"quant_method": "gptq", "bits": 8}, "int8", "int8"),
+        ({"quant_method": "gptq", "bits": 8}, "int8_wo", "int8_wo"),
         ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "nvfp4", "nvfp4"),
-        (
-            {
-                "quant_method": "compressed-tensors",
-                "config_groups": {"group_0": {"weights": {"type": "float", "num_bits": 8}}},
-            },
-            "fp8",
-            "fp8",
-        ),
+        (compressed("float", 8, activations_bits=8), "fp8", "fp8"),
+        (compressed("float", 8), "fp8_wo", "fp8_wo"),
+        (compressed("int", 8, activations_bits=8), "int8", "int8"),
+        (compressed("int", 8), "int8_wo", "int8_wo"),
+        (compressed("int", 4), "int4", "int4"),
+        (compressed("float", 4, activations_bits=4), "nvfp4", "nvfp4"),
+        (compressed("float", 4), "nvfp4_wo", "nvfp4_wo"),
     ],
 )
 def test_how_weights_are_stored(
@@ -178,6 +197,19 @@ def test_how_weights_are_stored(
 ) -> None:
     weights = weights_of({"quantization_config": quantization})
     assert (weights.dense.name, weights.experts.name) == (dense, experts)
+
+
+def test_weights_alone_that_are_stored_in_less_are_multiplied_in_bf16() -> None:
+    stored, both, plain = (
+        predictor_of("analytic", deployment(weights=name)) for name in ("int8_wo", "int8", None)
+    )
+    few = decodes(1, 10)
+    assert ns(stored, few) == pytest.approx(ns(both, few))
+    assert ns(stored, few) < 0.7 * ns(plain, few)
+    assert ns(both, prefill(8192)) < 0.7 * ns(stored, prefill(8192))
+    assert ns(stored, prefill(8192)) == pytest.approx(ns(plain, prefill(8192)), rel=0.05)
+    of_experts = weights_of(MODELS["qwen3-30b-a3b"], "experts_int8")
+    assert (of_experts.dense.name, of_experts.experts.name) == ("bf16", "int8_wo")
 
 
 @pytest.mark.parametrize(
@@ -210,15 +242,32 @@ def test_a_layout_that_is_none_is_refused(changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("layers", "stages", "expected"),
-    [(8, 4, [2, 2, 2, 2]), (10, 4, [2, 3, 3, 2]), (7, 2, [4, 3]), (61, 3, [20, 21, 20])],
+    ("engine", "layers", "expected"),
+    [
+        ("vllm", 8, [2, 2, 2, 2]),
+        ("vllm", 10, [2, 3, 3, 2]),
+        ("vllm", 7, [4, 3]),
+        ("vllm", 61, [20, 21, 20]),
+        ("sglang", 8, [2, 2, 2, 2]),
+        ("sglang", 94, [23, 23, 24, 24]),
+        ("sglang", 7, [3, 4]),
+    ],
 )
-def test_layers_are_divided_as_vllm_does(layers: int, stages: int, expected: list[int]) -> None:
+def test_layers_are_divided_as_engines_do(engine: str, layers: int, expected: list[int]) -> None:
+    stages = len(expected)
     found = [
-        deployment(pipeline_parallel=stages, pipeline_rank=rank).stage_layers(layers)
+        deployment(engine=engine, pipeline_parallel=stages, pipeline_rank=rank).stage_layers(layers)
         for rank in range(stages)
     ]
     assert found == expected
+
+
+def test_layers_are_divided_as_the_engine_is_told() -> None:
+    told = deployment(pipeline_parallel=2, pipeline_rank=1, layers_by_stage=(10, 22))
+    assert Deployment.from_json(told.to_json()) == told
+    assert told.stage_layers(32) == 22
+    with pytest.raises(PredictorError, match=r"\(10, 22\) are not those of 61 layers in 2 stages"):
+        told.stage_layers(61)
 
 
 def test_members_are_told_of_their_hardware() -> None:
@@ -298,6 +347,9 @@ def test_a_worker_of_vllm_knows_its_deployment() -> None:
         ({"cache_dtype": "turboquant_k8v4"}, {"kv_cache": "turboquant_k8v4"}),
         ({"quantization": "fp8"}, {"weights": "fp8"}),
         ({"quantization": "fp8_per_block"}, {"weights": "fp8_block"}),
+        ({"quantization": "experts_int8"}, {"weights": "experts_int8"}),
+        ({"quantization": "int8_per_channel_weight_only"}, {"weights": "experts_int8"}),
+        ({"quantization": "mxfp4"}, {"weights": "online_mxfp4"}),
         ({"data_parallel_size": 4}, {"data_parallel": 1}),
         ({"data_parallel_size": 4, "is_moe": True}, {"data_parallel": 4}),
         ({"tensor_parallel_size": 8}, {"tensor_parallel": 8}),
@@ -308,6 +360,16 @@ def test_a_worker_of_vllm_knows_its_deployment() -> None:
 def test_what_vllm_calls_it(said: dict[str, Any], understood: dict[str, Any]) -> None:
     found = vllm_deployment.deployment_of(vllm_config(**said), 0)
     assert {name: getattr(found, name) for name in understood} == understood
+
+
+@pytest.mark.usefixtures("in_session")
+def test_a_worker_knows_the_layers_that_its_stage_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_PP_LAYER_PARTITION", "10,22")
+    said = vllm_config(pipeline_parallel_size=2)
+    assert vllm_deployment.deployment_of(said, 1).stage_layers(32) == 22
+    monkeypatch.setenv("VLLM_PP_LAYER_PARTITION", "half")
+    with pytest.raises(PredictorError, match="VLLM_PP_LAYER_PARTITION='half'"):
+        vllm_deployment.deployment_of(said, 1)
 
 
 @pytest.mark.usefixtures("in_session")
@@ -450,7 +512,7 @@ class FakeCosts:
     def decode_attention(self, contexts: Sequence[int]) -> list[OperatorTime]:
         return [OperatorTime("decode", self._part_ns * len(contexts), "")]
 
-    def outside(self, *_step: object) -> str | None:
+    def outside(self, *_step: object, **_more: object) -> str | None:
         return self._objection
 
 
@@ -520,7 +582,7 @@ def test_decodes_alone_run_as_an_engine_runs_them() -> None:
     assert alone == Batch(requests[:5], 8, launch=Launch.GRAPH, shared_tokens=8 + 64)
     assert decodes_alone(Batch(requests[5:], 2_000)) is None
     eager_batch = batch._replace(launch=Launch.EAGER, shared_tokens=None)
-    assert decodes_alone(eager_batch) == Batch(requests[:5], 8, launch=Launch.EAGER)
+    assert decodes_alone(eager_batch) == Batch(requests[:5], 5, launch=Launch.EAGER)
 
 
 def test_whole_batches_have_no_part_that_prefills_add() -> None:
@@ -618,7 +680,7 @@ def test_strict_predictors_guess_nothing() -> None:
 @pytest.mark.parametrize("scale", ["0", "-1", "nan", "inf"])
 def test_a_scale_is_a_number_above_0(name: str, scale: str) -> None:
     with pytest.raises(PredictorError, match=f"^{name} is a number above 0"):
-        predictor_of(f"analytic:{name}={scale}", deployment())
+        check_spec(f"analytic:{name}={scale}", None)
 
 
 def test_predictors_load_without_any_package() -> None:
@@ -1097,6 +1159,15 @@ def test_a_drafters_passes_are_part_of_the_step() -> None:
     assert "drafter: logits x 2" in {row.name for row in rows}
 
 
+def test_a_guess_about_a_drafters_later_passes_is_a_guess_about_the_step() -> None:
+    known, batch = Constant(5), Batch((RequestStep(4, 1_000, False),) * 6, 32)
+    drafter = Replay([(batch, known.predict(batch))])
+    assert Drafted(known, drafter, 1).predict(batch).provenance is Provenance.STATED
+    prediction = Drafted(known, drafter, 3).predict(batch)
+    assert prediction.duration_ns == 5 + 5 + 2 * 5
+    assert prediction.provenance is Provenance.EXTRAPOLATED
+
+
 def test_what_is_stated_of_a_step_is_all_of_it() -> None:
     whole = deployment(drafter=Drafter(deployment(), 3))
     assert ns(predictor_of("constant:10ms", whole), decodes(4, 100)) == 10_000_000
@@ -1177,6 +1248,28 @@ def test_adapters_make_another_batch(log: Path) -> None:
     assert (ns(predictor, batch), ns(predictor, RECORDED[0][0])) == (5_800, 5_000)
 
 
+def test_each_stage_of_a_pipeline_has_its_own_steps(tmp_path: Path) -> None:
+    """Ranks are counted stage by stage; two share each one's work."""
+    layout: dict[str, Any] = {"tensor_parallel": 2, "pipeline_parallel": 3}
+    batch = decodes(4, 100)
+    for name, duration_ns in (("0-0", 5_000), ("0-2", 8_000), ("decode-1-0", 5_000)):
+        with (tmp_path / f"steps-{name}.jsonl").open("w") as file:
+            step = Prediction(duration_ns, Provenance.MEASURED)
+            StepLog(file).write(batch, [], step, 0, 1)
+
+    def found(rank: int) -> Prediction:
+        stage = deployment(**layout, pipeline_rank=rank)
+        return predictor_of(f"replay:{tmp_path}", stage).predict(batch)
+
+    assert [found(0), found(1)] == [
+        Prediction(duration_ns, Provenance.MEASURED) for duration_ns in (5_000, 8_000)
+    ]
+    assert found(2).provenance is Provenance.EXTRAPOLATED
+    assert (found(2).outside or "").startswith("no steps of stage 2 of 3 were recorded")
+    of_first = steps_of_first_stages(recorded_steps(str(tmp_path)))
+    assert [step.prediction.duration_ns for step in of_first] == [5_000, 5_000]
+
+
 def test_a_step_recorded_twice_takes_the_median(log: Path) -> None:
     text = (log / "steps-1.jsonl").read_text()
     (log / "steps-2.jsonl").write_text(text.replace('"duration_ns":5000', '"duration_ns":5500') * 2)
@@ -1197,11 +1290,21 @@ def test_a_step_recorded_twice_takes_the_median(log: Path) -> None:
 def test_a_step_that_was_not_recorded_takes_as_long_as_the_nearest(
     log: Path, batch: Batch, duration_ns: int
 ) -> None:
-    predictor = replay(str(log / "steps-1.jsonl"))
+    predictor = replay_of(recorded_steps(str(log / "steps-1.jsonl")))
     outside = "not among the 4 batches that were recorded"
     assert predictor.predict(batch) == Prediction(duration_ns, Provenance.EXTRAPOLATED, outside)
     assert predictor.lookups == Lookups(hits=0, misses=1)
     assert predictor.explain(batch)[0].source == "the nearest that was recorded"
+
+
+def test_eager_steps_are_no_measure_for_others() -> None:
+    few, many = decodes(4, 100), decodes(8, 100)
+    recorded = [(eagerly(few), 16_000), (few, 5_000), (eagerly(many), 17_000), (prefill(9), 9_000)]
+    known = Replay([(batch, Prediction(t, Provenance.MEASURED)) for batch, t in recorded])
+    assert [ns(known, batch) for batch in (few, eagerly(few))] == [5_000, 16_000]
+    guesses = [many, eagerly(decodes(7, 100)), eagerly(prefill(9))]
+    assert [ns(known, batch) for batch in guesses] == [5_000, 17_000, 9_000]
+    assert {known.predict(batch).provenance for batch in guesses} == {Provenance.EXTRAPOLATED}
 
 
 @UNHURRIED
@@ -1354,6 +1457,21 @@ def test_each_kind_of_steps_is_learned_by_itself_where_there_are_enough() -> Non
     assert "220 steps of all kinds" in predictor.explain(mixed)[0].source
 
 
+def test_eager_steps_are_learned_by_themselves_or_guessed() -> None:
+    pytest.importorskip("sklearn")
+    in_graphs = [(decodes(1 + i % 64, 100 + 17 * i), 1_000_000 + 100 * i) for i in range(200)]
+    one_by_one = [(eagerly(batch), 16_000_000) for batch, _ in in_graphs]
+    batch = decodes(4, 500)
+    both = Learned(fit(in_graphs + one_by_one, "two laws"))
+    assert ns(both, eagerly(batch)) == pytest.approx(16_000_000, rel=0.01)
+    assert ns(both, batch) < 1_100_000
+    one = Learned(fit(in_graphs, "a law"))
+    assert one.predict(batch).provenance is Provenance.INTERPOLATED
+    guess = one.predict(eagerly(batch))
+    assert guess.provenance is Provenance.EXTRAPOLATED
+    assert guess.outside == "eager decode steps, of which too few were learned from"
+
+
 def test_learned_steps_never_get_shorter_with_more_work(regression: Regression) -> None:
     predictor = Learned(regression)
     for batches in (
@@ -1396,6 +1514,9 @@ def test_fit_reads_a_log_and_its_file_is_a_predictor(tmp_path: Path) -> None:
     assert "400 steps" in result.stdout
     predictor = predictor_of(f"learned:{out}", deployment())
     assert ns(predictor, decodes(8, 500)) == pytest.approx(law_ns(decodes(8, 500)), rel=0.02)
+    second = deployment(pipeline_parallel=2, pipeline_rank=1)
+    guess = predictor_of(f"learned:{out}", second).predict(decodes(8, 500))
+    assert guess.outside == "learned from a pipeline's first stage"
 
 
 def test_fit_says_what_is_wrong(log: Path) -> None:
@@ -1420,7 +1541,9 @@ SOUND: dict[str, Any] = {
 
 def test_a_learned_step_never_takes_no_time() -> None:
     nothing = Regression.from_json(
-        json.dumps({"names": list(NAMES), "any": SOUND, "stages": {}, "source": ""})
+        json.dumps(
+            {"names": list(NAMES), "any": SOUND, "stages": {}, "is_eager": False, "source": ""}
+        )
     )
     with pytest.raises(PredictorError, match=r"0\.0 ns came out"):
         Learned(nothing).predict(decodes(1, 10))
@@ -1452,6 +1575,9 @@ def test_a_learned_predictor_that_is_none_is_refused(
         read_spec(f"learned:{path}")
     with pytest.raises(PredictorError, match="warpserve fit"):
         read_spec("learned:nowhere")
+    path.write_bytes(b"\x7fELF\xff")
+    with pytest.raises(PredictorError, match="is no learned predictor"):
+        read_spec(f"learned:{path}")
 
 
 # The command
@@ -1463,7 +1589,7 @@ def explain(*arguments: str) -> Any:
 
 
 def test_the_command_explains_a_step() -> None:
-    groups = explain("--predictor", "analytic", "--batch", "32x1@1024,1x512@0", "--json")
+    groups = explain("--predictor", "analytic", "--batch", "32x1@1023,1x512@0", "--json")
     options = explain(
         "--predictor", "analytic", "--decode", "32x1024", "--prefill", "1x512", "--json"
     )
@@ -1479,6 +1605,15 @@ def test_the_command_explains_a_step() -> None:
     eager = explain("--predictor", "analytic", "--decode", "1x1024", "--eager")
     assert eager.stdout.startswith("16.000 ms, analytic: 1 requests")
     assert "waiting for launches" in eager.stdout
+    nine = explain("--predictor", "analytic", "--decode", "9x1024", "--eager")
+    assert "9 new tokens, 9 with padding" in nine.stdout
+
+
+@pytest.mark.parametrize("gpus", [1, 2, 4, 8])
+def test_gpus_are_those_of_a_stage_a_replica_or_all(gpus: int) -> None:
+    layout = ("--tp", "2", "--pp", "2", "--dp", "2")
+    said = explain("--predictor", "analytic", "--decode", "1x9", *layout, "--gpu", f"l40s:{gpus}")
+    assert said.exit_code == 0
 
 
 def test_the_command_sweeps_batch_sizes_and_contexts(log: Path, tmp_path: Path) -> None:
@@ -1497,13 +1632,36 @@ def test_the_command_sweeps_batch_sizes_and_contexts(log: Path, tmp_path: Path) 
     assert plot.read_text().startswith("<?xml")
     for text in ("", "8", "8@", "0@100", "8@0", "8,@100", "a@b"):
         assert explain("--sweep", text).exit_code == 2
-    assert "--eager is of one step" in explain(*sweep, "--eager").output
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ("--eager",),
+        ("--prefill", "1x10"),
+        ("--decode", "1x10"),
+        ("--batch", "1x1@10"),
+        ("--padded", "8"),
+        ("--shared-tokens", "8"),
+    ],
+)
+def test_a_sweep_refuses_what_is_of_one_step(said: tuple[str, ...]) -> None:
+    sweep = explain("--predictor", "analytic", "--sweep", "8@100", *said)
+    assert (sweep.exit_code, f"{said[0]} is of one step" in sweep.output) == (2, True)
+
+
+def test_a_sweep_has_the_sampling_and_the_adapters_of_a_step() -> None:
+    options: tuple[str, ...] = ("--predictor", "analytic", "--json", "--sampling", "filtered")
+    options += ("--loras", "2", "--lora-rank", "16")
+    (point,) = json.loads(explain(*options, "--sweep", "8@100").stdout)
+    step = json.loads(explain(*options, "--decode", "8x100").stdout)
+    assert point["duration_ns"] == step["duration_ns"]
 
 
 def test_the_command_can_refuse_to_guess(log: Path) -> None:
     known, unknown = (
         explain("--predictor", f"replay:{log}", "--strict", "--decode", groups)
-        for groups in ("4x99", "3x99")
+        for groups in ("4x100", "3x100")
     )
     assert known.exit_code == 0
     assert unknown.exit_code == 2
@@ -1546,6 +1704,8 @@ def test_vllm_s_sockets_go_with_the_session_unless_their_paths_are_too_long(
         (),
         ("--decode", "32"),
         ("--decode", "0x10"),
+        ("--decode", "1x0"),
+        ("--decode", "1x10", "--plot", "step.svg"),
         ("--prefill", "1x0+5"),
         ("--batch", "1x1"),
         ("--decode", "1x10", "--predictor", "magic"),

@@ -13,7 +13,16 @@ import pytest
 from hypothesis import given
 
 from tests.harness import CLIENTS, Warpserve, member_pythons
-from tests.test_predictors import BATCHES, MODELS, UNHURRIED, decodes, deployment, ns, prefill
+from tests.test_predictors import (
+    BATCHES,
+    MODELS,
+    UNHURRIED,
+    compressed,
+    decodes,
+    deployment,
+    ns,
+    prefill,
+)
 from warpserve.predictors.aiconfigurator import tables
 from warpserve.predictors.aiconfigurator.client import aiconfigurator, python_environment
 from warpserve.predictors.aiconfigurator.launches import without_launches
@@ -212,6 +221,9 @@ def test_limits_are_those_of_what_was_measured(system: str, model: str, ranks: i
     assert first.isl.max() == limits.prefill_tokens
     gemm = pandas.read_parquet(data / "gemm/vllm/0.24.0/gemm_perf.parquet")
     assert gemm.m.max() == limits.tokens
+    assert limits.experts_tokens is None
+    experts = pandas.read_parquet(data / "moe/vllm/0.24.0/moe_perf.parquet")
+    assert experts.num_tokens.max() == tables.limits_of(deployment("qwen3-30b-a3b")).experts_tokens
 
 
 def test_stages_add_up_to_the_model(table: StepTable) -> None:
@@ -281,12 +293,19 @@ def test_weights_that_the_package_cannot_read_are_told(table: StepTable) -> None
     assert read != table.decode_operators
 
 
+WEIGHTS_ALONE_IN_FP8 = MODELS["llama-3.1-8b"] | {
+    "quantization_config": compressed("float", 8),
+}
+
+
 @pytest.mark.parametrize(
     ("model", "gpu", "changes", "named"),
     [
         ("llama-3.1-8b", "rtx-4090", {}, "rtx-pro-6000"),
         ("gemma-3-27b", "h100-sxm", {}, "Gemma3ForCausalLM"),
         ("llama-3.1-8b", "h100-sxm", {"weights": "int8"}, "tables"),
+        ("llama-3.1-8b", "h100-sxm", {"weights": "int8_wo"}, "tables"),
+        ("llama-3.1-8b", "h100-sxm", {"config": WEIGHTS_ALONE_IN_FP8}, "weights in fp8_wo"),
         ("qwen3-30b-a3b", "h100-sxm", {"weights": "int8"}, "int8"),
         ("llama-3.1-8b", "h100-sxm", {"weights": "fp3"}, "fp8_block"),
         ("llama-3.1-8b", "h100-sxm", {"kv_cache": "fp3"}, "bf16, fp8"),
@@ -481,6 +500,21 @@ def test_replicas_that_share_experts_have_collectives_beside_those_of_experts() 
     table = of_deepseek(tensor_parallel=4, data_parallel=2, expert_parallel=True)
     names = {operator.name for operator in table.prefill_operators}
     assert names > {"tp_allreduce", "moe_pre_dispatch", "moe_post_dispatch"}
+
+
+def test_experts_beside_the_shared_one_see_the_tokens_of_all_replicas() -> None:
+    table = of_deepseek(tensor_parallel=4, data_parallel=2, expert_parallel=True)
+    costs = TableCosts(table, replicas=2)
+
+    def experts_ns(shared_tokens: int | None) -> float:
+        rows = costs.tokens(256, has_prefill=False, shared_tokens=shared_tokens)
+        return next(row.duration_ns for row in rows if row.name == "moe_overlap")
+
+    assert experts_ns(512) == experts_ns(None)
+    assert experts_ns(256 + 4_096) > 1.5 * experts_ns(None)
+    assert costs.outside(8_192, [], [1]) is None
+    assert costs.outside(8_193, [], [1]) == "16,386 tokens for the experts, measured up to 16,384"
+    assert costs.outside(8_193, [], [1], shared_tokens=8_200) is None
 
 
 @pytest.mark.parametrize("engine", [{}, OF_SGLANG])

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.test_predictors import MODELS
 from warpserve.predictors.analytic.collectives import gather_ns
 from warpserve.predictors.batch import Batch, RequestStep
-from warpserve.predictors.deployment import Deployment
+from warpserve.predictors.deployment import Deployment, Drafter
 from warpserve.predictors.from_catalogue import hardware_of
 from warpserve.predictors.predictor import PredictorError, Provenance
 from warpserve.predictors.profile.grid import Grid, Steps
@@ -213,6 +213,18 @@ def test_a_stage_has_its_layers() -> None:
             assert sum(stage.get(name, 0) for stage in stages) == pytest.approx(duration_ms)
     assert "lm_head" not in stages[0]
     assert "embedding" not in stages[1]
+
+
+def test_a_drafter_is_priced_by_the_roofline_and_the_log_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Even one that is like the model of the profile: files do not say what they are of."""
+    alone, batch = deployment(), step(*[(4, 99, False)] * 8)
+    drafted = predictor_of(f"profile:{LLAMA}", replace(alone, drafter=Drafter(alone, 1)))
+    assert "the drafter is predicted by `analytic`" in caplog.text
+    target, drafts = (predictor_of(kind, alone) for kind in (f"profile:{LLAMA}", "analytic"))
+    added_ns = target.predict(batch).duration_ns + drafts.predict(batch).duration_ns
+    assert drafted.predict(batch).duration_ns == added_ns
 
 
 # What is refused

@@ -28,10 +28,10 @@ def asked_deployment(
 ) -> Deployment:
     """As the options of `warpserve predict` have it. Raises WarpserveError and PredictorError."""
     required, spec = EngineRequirement.parse(engine), GpuSpec.parse(gpu)
-    if spec.count not in (1, tp, tp * dp):
+    if spec.count not in (1, tp, tp * pp, tp * pp * dp):
         raise PredictorError(
-            f"--gpu {gpu} with --tp {tp} and --dp {dp}: one GPU is meant, those of one replica, or "
-            "all of them"
+            f"--gpu {gpu} with --tp {tp}, --pp {pp} and --dp {dp}: one GPU is meant, those of one "
+            "stage or of one replica, or all of them"
         )
     return Deployment(
         config=model_named(model).config(),

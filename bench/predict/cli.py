@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,12 +16,12 @@ from warpserve.bench.predict.asked import asked_deployment
 from warpserve.console import console, fail
 from warpserve.errors import WarpserveError
 from warpserve.predictors.batch import Batch, Launch, Sampling
-from warpserve.predictors.captured import padded_tokens
+from warpserve.predictors.captured import padded_for
 from warpserve.predictors.groups import decodes, groups, prefills
-from warpserve.predictors.predictor import OperatorTime, Prediction, Predictor, PredictorError
+from warpserve.predictors.predictor import OperatorTime, Prediction, PredictorError
 from warpserve.predictors.spec import predictor_of
 from warpserve.predictors.strict import Strict
-from warpserve.predictors.sweep import Sweep, plot_of, table_of
+from warpserve.predictors.sweep import Point, Sweep, plot_of, table_of
 
 
 def predict(
@@ -32,7 +33,9 @@ def predict(
     ] = None,
     decode: Annotated[
         list[str] | None,
-        typer.Option(help="COUNTxCONTEXT tokens, such as 32x1024; may be repeated"),
+        typer.Option(
+            help="COUNTxCONTEXT tokens, the new one among them, such as 32x1024; may be repeated"
+        ),
     ] = None,
     batch: Annotated[
         str | None,
@@ -65,7 +68,8 @@ def predict(
         Path | None, typer.Option(help="with --sweep: a file for the same as a picture (.svg)")
     ] = None,
     padded: Annotated[
-        int | None, typer.Option(help="tokens with padding [as vLLM pads by default]")
+        int | None,
+        typer.Option(help="tokens with padding [as vLLM pads by default, eager steps not at all]"),
     ] = None,
     shared_tokens: Annotated[
         int | None,
@@ -107,23 +111,36 @@ def predict(
         chosen = predictor_of(predictor, deployment)
         if strict:
             chosen = Strict(chosen)
+        if loras and lora_rank is None:
+            raise PredictorError("which rank do the adapters have? Say --lora-rank 16")
+        drawn = _sampling_named(sampling)
         if sweep is not None:
-            if eager:
-                raise PredictorError("--eager is of one step, not of --sweep")
-            _sweep(Sweep.parse(sweep), chosen, plot, as_json=as_json)
+            _check_swept(
+                {
+                    "--prefill": prefill,
+                    "--decode": decode,
+                    "--batch": batch,
+                    "--padded": padded,
+                    "--shared-tokens": shared_tokens,
+                    "--eager": eager or None,
+                }
+            )
+            points = Sweep.parse(sweep).points(chosen, loras=loras, sampling=drawn)
+            _show(points, plot, as_json=as_json)
             return
+        if plot is not None:
+            raise PredictorError("--plot is of --sweep: say which counts and contexts")
         requests = [*prefills(prefill or []), *decodes(decode or []), *groups(batch)]
         if not requests:
             raise PredictorError("which batch? Say --decode 32x1024, --prefill 1x512 or --batch")
-        if loras and lora_rank is None:
-            raise PredictorError("which rank do the adapters have? Say --lora-rank 16")
         tokens = sum(request.new_tokens for request in requests)
+        launch = Launch.EAGER if eager else Launch.GRAPH
         step = Batch(
             tuple(requests),
-            padded_tokens(tokens) if padded is None else padded,
+            padded_for(launch, tokens) if padded is None else padded,
             loras=loras,
-            sampling=_sampling_named(sampling),
-            launch=Launch.EAGER if eager else Launch.GRAPH,
+            sampling=drawn,
+            launch=launch,
             shared_tokens=shared_tokens,
         )
         _check_shared(step, dp)
@@ -156,8 +173,14 @@ def _sampling_named(name: str) -> Sampling:
         raise PredictorError(str(error)) from None
 
 
-def _sweep(sweep: Sweep, predictor: Predictor, plot: Path | None, *, as_json: bool) -> None:
-    points = sweep.points(predictor)
+def _check_swept(of_one_step: Mapping[str, object]) -> None:
+    """``of_one_step``: by option; None: nothing was said."""
+    for name, said in of_one_step.items():
+        if said is not None:
+            raise PredictorError(f"{name} is of one step, not of --sweep")
+
+
+def _show(points: Sequence[Point], plot: Path | None, *, as_json: bool) -> None:
     if plot is not None:
         plot.write_text(plot_of(points))
     if as_json:

@@ -20,6 +20,10 @@ ExpertKernels = Annotated[
     ),
 ]
 Weights = Annotated[
-    str | None, typer.Option(help="how they are stored, if not as the model says: fp8, int4, …")
+    str | None,
+    typer.Option(
+        help="how they are stored, if not as the model says: fp8, int4, …; fp8, int8 and nvfp4 "
+        "have activations to match, fp8_wo, int8_wo and nvfp4_wo have them in bf16"
+    ),
 ]
 KvCache = Annotated[str, typer.Option(help=" or ".join(KV_CACHE_TYPES))]

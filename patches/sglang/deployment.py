@@ -8,7 +8,12 @@ from typing import Any
 
 import torch
 
-from warpserve.patches.model_description import description_of, drafter_description, weights_of
+from warpserve.patches.model_description import (
+    description_of,
+    drafter_description,
+    layers_by_stage,
+    weights_of,
+)
 from warpserve.patches.sglang.resolved import parallel_of, settings
 from warpserve.predictors.deployment import BF16_ACTIVATIONS, Deployment, Drafter
 from warpserve.predictors.hardware import Hardware, hardware_of_session
@@ -20,6 +25,7 @@ _KV_CACHE = {
     "fp8_e4m3": "fp8",
     "fp8_e5m2": "fp8",
 }
+_LAYERS_BY_STAGE = "SGLANG_PP_LAYER_PARTITION"
 _FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 _WEIGHTS = {"w8a8_fp8": "fp8", "w8a8_int8": "int8"}
 """Ways to quantise a model while it is loaded; SGLang's other names are predictors', too."""
@@ -62,6 +68,8 @@ def deployment_on(hardware: Hardware, worker: Any) -> Deployment:
         tensor_parallel=parallel.tp_size // data_parallel,
         pipeline_parallel=parallel.pp_size,
         pipeline_rank=parallel.pp_rank,
+        # SGLang 0.5.23 does not look at it where there is one stage.
+        layers_by_stage=layers_by_stage(_LAYERS_BY_STAGE) if parallel.pp_size > 1 else None,
         data_parallel=data_parallel,
         expert_parallel=parallel.ep_size > 1,
         weights=weights_of(worker.model_config, description, _WEIGHTS),
@@ -108,5 +116,10 @@ def _with_drafter(target: Deployment, arguments: Any) -> Deployment:
         is_draft_model=True,
     )
     config = drafter_description(description_of(model))
-    drafts = replace(target, config=config, weights=weights_of(model, config, _WEIGHTS))
+    drafts = replace(
+        target,
+        config=config,
+        layers_by_stage=None,
+        weights=weights_of(model, config, _WEIGHTS),
+    )
     return replace(target, drafter=Drafter(drafts, speculative.speculative_num_steps))

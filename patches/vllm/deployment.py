@@ -8,18 +8,26 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
-from warpserve.patches.model_description import description_of, drafter_description, weights_of
+from warpserve.patches.model_description import (
+    description_of,
+    drafter_description,
+    layers_by_stage,
+    weights_of,
+)
 from warpserve.predictors.deployment import FP8_ACTIVATIONS, MARLIN, Deployment, Drafter
 from warpserve.predictors.hardware import Hardware, hardware_of_session
 
 _WEIGHTS = {
-    "experts_int8": "int8",
     "fp8_per_block": "fp8_block",
     "fp8_per_channel": "fp8",
     "fp8_per_tensor": "fp8",
-    "int8_per_channel_weight_only": "int8",
+    "int8_per_channel_weight_only": "experts_int8",
+    "mxfp4": "online_mxfp4",
 }
-"""What vLLM calls ways to quantise a model while it is loaded; other names are predictors', too."""
+"""What vLLM calls ways to quantise a model while it is loaded; other names are predictors', too.
+
+By mxfp4 vLLM 0.33 means all matrices, and predictors gpt-oss's experts: they refuse the other.
+"""
 _METHODS = {"gpt_oss_mxfp4": "mxfp4"}
 """What vLLM calls a model's own way to be quantised once it has read its description."""
 _KV_CACHE = {
@@ -67,6 +75,7 @@ def deployment_on(hardware: Hardware, config: Any, pipeline_rank: int) -> Deploy
         tensor_parallel=parallel.tensor_parallel_size,
         pipeline_parallel=parallel.pipeline_parallel_size,
         pipeline_rank=pipeline_rank,
+        layers_by_stage=layers_by_stage("VLLM_PP_LAYER_PARTITION"),
         # Replicas of a model without experts know nothing of each other.
         data_parallel=parallel.data_parallel_size if model.is_moe else 1,
         expert_parallel=parallel.enable_expert_parallel,
@@ -106,6 +115,7 @@ def _with_drafter(target: Deployment, speculative: Any) -> Deployment:
     drafts = replace(
         target,
         config=config,
+        layers_by_stage=None,
         weights=weights_of(model, config, _WEIGHTS),
         tensor_parallel=speculative.draft_parallel_config.tensor_parallel_size,
         data_parallel=1,

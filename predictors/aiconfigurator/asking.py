@@ -16,8 +16,8 @@ _GEMM_MODES = {
     "fp8": "fp8",
     "fp8_block": "fp8_block",
     "int8": "sq",
+    "int8_wo": "int8_wo",
     "int4": "int4_wo",
-    "mxfp4": "bfloat16",
     "nvfp4": "nvfp4",
 }
 _MOE_MODES = {
@@ -30,6 +30,8 @@ _MOE_MODES = {
 }
 _UNREAD_METHODS = ("fbgemm_fp8",)
 """Of quantising weights: ones that the package does not know, and that weights_of does."""
+_UNREAD_FORMATS = ("fp8_wo", "int8", "int8_wo", "nvfp4_wo")
+"""The package does not look at whether activations are quantised, too."""
 _ATTENTION_MODE = "bfloat16"
 _KV_MODES = {2: "bfloat16", 1: "fp8"}
 _MXFP4_IN_FP8 = "w4a8_mxfp4_mxfp8"
@@ -51,7 +53,9 @@ def layout(deployment: Deployment) -> dict[str, Any]:
 def _package_reads_weights(deployment: Deployment) -> bool:
     """How weights are stored; else it is told."""
     quantization = deployment.config.get("quantization_config") or {}
-    return deployment.weights is None and quantization.get("quant_method") not in _UNREAD_METHODS
+    is_read = quantization.get("quant_method") not in _UNREAD_METHODS
+    is_read &= deployment.model_weights.experts.name not in _UNREAD_FORMATS
+    return is_read and deployment.weights is None
 
 
 def config_of(deployment: Deployment) -> dict[str, Any]:
@@ -76,7 +80,7 @@ def modes(deployment: Deployment) -> dict[str, str]:
         found["fmha_quant_mode"] = _ATTENTION_MODE
     if _package_reads_weights(deployment):
         return found
-    found["gemm_quant_mode"] = _GEMM_MODES[deployment.model_weights.experts.name]
+    found["gemm_quant_mode"] = _GEMM_MODES.get(deployment.model_weights.dense.name, "bfloat16")
     found["moe_quant_mode"] = _MOE_MODES.get(experts.name, "bfloat16")
     return found
 

@@ -13,7 +13,13 @@ from warpserve.predictors.mixed import Prefill
 from warpserve.predictors.predictor import OperatorTime, PredictorError, Provenance
 
 _CACHED_PREFILLS = 8192
-_OF_ALL_REPLICAS = ("moe", "moe_pre_dispatch", "moe_post_dispatch", "gather and scatter")
+_OF_ALL_REPLICAS = (
+    "moe",
+    "moe_overlap",
+    "moe_pre_dispatch",
+    "moe_post_dispatch",
+    "gather and scatter",
+)
 """Operators on the tokens of all replicas, which the package takes to be as many in each."""
 
 
@@ -39,6 +45,8 @@ class Limits:
     context: int
     contexts_total: int
     """Of all decoding requests of a step."""
+    experts_tokens: int | None = None
+    """Of all replicas; None: the model has no experts."""
 
 
 @dataclass(frozen=True)
@@ -135,11 +143,19 @@ class TableCosts:
         return [OperatorTime("decode attention", total_ns, self._table.source)]
 
     def outside(
-        self, tokens: int, prefills: Sequence[Prefill], contexts: Sequence[int]
+        self,
+        tokens: int,
+        prefills: Sequence[Prefill],
+        contexts: Sequence[int],
+        *,
+        shared_tokens: int | None = None,
     ) -> str | None:
         limits = self._table.limits
         if tokens > limits.tokens:
             return f"{tokens:,} tokens in a step, measured up to {limits.tokens:,}"
+        of_all = tokens * self._replicas if shared_tokens is None else shared_tokens
+        if limits.experts_tokens is not None and of_all > limits.experts_tokens:
+            return f"{of_all:,} tokens for the experts, measured up to {limits.experts_tokens:,}"
         longest = max((new + cached for new, cached in prefills), default=0)
         if longest > limits.prefill_tokens:
             return f"a prompt of {longest:,} tokens, measured up to {limits.prefill_tokens:,}"

@@ -86,6 +86,8 @@ _COLD_REQUESTS = 64
 _PREFILL_REQUESTS = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 _NEW = _geometric(1, 2**17)
 _CACHED = [0, *_geometric(16, 2**20)]
+_EXPERTS_TOKENS = 16384
+"""The most in any collector's files of experts, but for those of vLLM 0.14 on an A100."""
 
 
 def main() -> None:
@@ -376,7 +378,9 @@ def _stage_share(deployment: Deployment) -> float:
 
 def limits_of(deployment: Deployment) -> Limits:
     """As far as the collectors of version 0.12.0 went, for all GPUs alike."""
-    attention = model_shape(deployment.config).attention
+    shape = model_shape(deployment.config)
+    attention = shape.attention
+    experts_tokens = None if shape.experts is None else _EXPERTS_TOKENS
     if isinstance(attention, LatentAttention):
         return Limits(
             tokens=32768,
@@ -384,6 +388,7 @@ def limits_of(deployment: Deployment) -> Limits:
             decode_requests=1024,
             context=2**17,
             contexts_total=2**25 // deployment.kv_cache_bytes,
+            experts_tokens=experts_tokens,
         )
     heads = max(1, attention.heads // deployment.tensor_parallel)
     kv_heads = attention.kv_heads_of(deployment.tensor_parallel)
@@ -394,6 +399,7 @@ def limits_of(deployment: Deployment) -> Limits:
         decode_requests=2048,
         context=min(2**17, contexts_total // 8),
         contexts_total=contexts_total,
+        experts_tokens=experts_tokens,
     )
 
 

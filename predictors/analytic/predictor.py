@@ -92,7 +92,7 @@ class AnalyticCosts:
             sliding = self._attention.decode(contexts, self._shape.sliding_window)
         return [OperatorTime("decode attention", self._attention_ns(full, sliding), _ROOFLINE)]
 
-    def outside(self, *_step: object) -> str | None:
+    def outside(self, *_step: object, **_more: object) -> str | None:
         """A formula is as good anywhere."""
         return None
 

@@ -16,7 +16,7 @@ from warpserve.predictors.learned.fit import fit as learn
 from warpserve.predictors.learned.predictor import Regression
 from warpserve.predictors.origin import Origin, origin_of_recording
 from warpserve.predictors.predictor import PredictorError
-from warpserve.predictors.replay import recorded_steps
+from warpserve.predictors.replay import recorded_steps, steps_of_first_stages
 
 
 def fit(
@@ -25,7 +25,8 @@ def fit(
 ) -> None:
     """Learn from recorded steps how long others take; use it with --predictor learned:FILE."""
     try:
-        recorded = [(s.batch, s.prediction.duration_ns) for s in recorded_steps(steps)]
+        first = steps_of_first_stages(recorded_steps(steps))
+        recorded = [(step.batch, step.prediction.duration_ns) for step in first]
         origin = origin_of_recording(steps)
         regression = learn(recorded, str(Path(steps).absolute()), origin)
     except PredictorError as error:

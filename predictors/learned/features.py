@@ -20,15 +20,17 @@ NAMES = (
     "LoRA adapters",
 )
 
-
-STAGES = ("decode", "prefill", "mixed")
-"""Steps of one kind run the same kernels, and are learned by themselves."""
+_KINDS = ("decode", "prefill", "mixed")
+_EAGER = "eager "
+STAGES = (*_KINDS, *(_EAGER + kind for kind in _KINDS))
+"""Steps of one kind run the same kernels, launched alike, and are learned by themselves."""
 
 
 def stage_of(batch: Batch) -> str:
     """One of STAGES."""
     kinds = {request.is_prefill for request in batch.requests}
-    return "mixed" if len(kinds) == 2 else "prefill" if True in kinds else "decode"
+    kind = "mixed" if len(kinds) == 2 else "prefill" if True in kinds else "decode"
+    return _EAGER + kind if batch.is_eager else kind
 
 
 def features(batch: Batch) -> list[float]:

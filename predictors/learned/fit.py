@@ -56,6 +56,7 @@ def fit(
         stages={
             name: _stage(by_stage[name]) for name in STAGES if len(by_stage[name]) >= _FEWEST_STEPS
         },
+        is_eager=2 * sum(batch.is_eager for batch, _ in recorded) > len(recorded),
         source=source,
         origin=origin,
     )

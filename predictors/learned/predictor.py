@@ -90,6 +90,8 @@ class Regression:
     """From steps of all kinds."""
     stages: dict[str, Stage]
     """By kind, those of which there were enough."""
+    is_eager: bool
+    """Whether most of all these steps were."""
     source: str
     origin: Origin | None = None
     """What the steps are of; None where nobody has said it."""
@@ -97,6 +99,10 @@ class Regression:
     def of(self, stage: str) -> Stage:
         """For steps of a kind."""
         return self.stages.get(stage, self.any)
+
+    def lacks_launch_of(self, batch: Batch) -> bool:
+        """Whether what it knows of such a batch is from steps that were launched otherwise."""
+        return stage_of(batch) not in self.stages and batch.is_eager != self.is_eager
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2) + "\n"
@@ -109,6 +115,7 @@ class Regression:
             stages = {name: Stage.of_fields(each) for name, each in fields["stages"].items()}
             found = cls(**fields | {"any": Stage.of_fields(fields["any"]), "stages": stages})
             is_sound = all(each.is_sound for each in (found.any, *stages.values()))
+            is_sound &= isinstance(found.is_eager, bool)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise PredictorError(
                 f"not a learned predictor of this version, `warpserve fit` again: {error!r}"
@@ -137,6 +144,9 @@ class Learned:
         if any(map(operator.gt, values, stage.largest)):
             outside = _outside(values, stage.largest)
             return Prediction(duration_ns, Provenance.EXTRAPOLATED, outside)
+        if self._regression.lacks_launch_of(batch):
+            outside = f"{stage_of(batch)} steps, of which too few were learned from"
+            return Prediction(duration_ns, Provenance.EXTRAPOLATED, outside)
         uncertainty = stage.uncertainty(members_ns)
         return Prediction(duration_ns, Provenance.INTERPOLATED, uncertainty=uncertainty)
 
@@ -161,7 +171,11 @@ def learned(path: str) -> Learned:
     """``path``: a file of `warpserve fit`. Raises PredictorError."""
     if not Path(path).is_file():
         raise PredictorError(f"no learned predictor {path!r}: `warpserve fit` makes one")
-    return Learned(Regression.from_json(Path(path).read_text()))
+    try:
+        text = Path(path).read_text()
+    except (OSError, ValueError) as error:
+        raise PredictorError(f"{path} is no learned predictor: {error}") from None
+    return Learned(Regression.from_json(text))
 
 
 def _features_of(batch: Batch) -> list[float]:

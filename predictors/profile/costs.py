@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from warpserve.predictors.analytic.exchanges import exchanges
@@ -33,6 +34,7 @@ _AXES = (
     "cached tokens of prefills",
     "decodes",
     "tokens of context a decode",
+    "tokens for the experts of a rank",
 )
 
 
@@ -59,7 +61,8 @@ class ProfileCosts:
         self._logits = Steps(profile.per_request[LOGITS])
         self._experts = None if shape.experts is None else self._experts_grid(profile)
         most_tokens = min(curve.last for _, curve in self._curves.values())
-        self._most = (most_tokens, *attention.most)
+        of_experts = max((tokens for tokens, _ in profile.experts), default=math.inf)
+        self._most = (most_tokens, *attention.most, of_experts)
 
     def tokens(
         self, tokens: int, *, has_prefill: bool, shared_tokens: int | None = None
@@ -89,11 +92,19 @@ class ProfileCosts:
         return [OperatorTime("decode attention", self._attention.alone_ns(contexts), self._source)]
 
     def outside(
-        self, tokens: int, prefills: Sequence[Prefill], contexts: Sequence[int]
+        self,
+        tokens: int,
+        prefills: Sequence[Prefill],
+        contexts: Sequence[int],
+        *,
+        shared_tokens: int | None = None,
     ) -> str | None:
         new, cached = as_one(prefills) if prefills else (0, 0.0)
         count = len(contexts)
-        asked = (tokens, new, cached, count, sum(contexts) / count if count else 0)
+        context = sum(contexts) / count if count else 0
+        of_all = self._deployment.shared_tokens(tokens, shared_tokens)
+        of_experts = of_all / self._deployment.whole_expert_ways
+        asked = (tokens, new, cached, count, context, of_experts)
         for name, value, most in zip(_AXES, asked, self._most, strict=True):
             if value > most:
                 return f"{value:,.0f} {name}, measured up to {most:,}"
