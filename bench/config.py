@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -16,6 +17,14 @@ from warpserve.timekeeper.options import Clock
 _RATE = 4.0  # requests a second
 STOCK_SAMPLING: dict[str, dict[str, float]] = {"sglang": {"temperature": 0.0}}
 """What an engine's own client asks of sampling; that of vLLM asks for nothing."""
+
+CONFIG_FLAG = "--config"
+"""Of either engine: a file that says flags."""
+DRAFTING_FLAGS = (
+    *("--speculative-config", "-sc", "--spec-method", "--spec-model", "--spec-tokens"),
+    "--speculative-algorithm",
+)
+"""With one of them vLLM, or by the last one SGLang, decodes speculatively."""
 
 
 class ConfigError(WarpserveError):
@@ -61,12 +70,22 @@ class EngineConfig(BaseModel):
             raise ConfigError("; ".join(_mistake(cls, e) for e in error.errors())) from None
 
     def flag(self, *names: str) -> str | None:
-        """The value of one of the engine's flags, which has these names; None without it."""
-        for position, given in enumerate(self.engine_flags):
+        """The value of one of the engine's flags, which has these names; None without it.
+
+        Of several the last, which is the one that holds.
+        """
+        for position, given in reversed(list(enumerate(self.engine_flags))):
             name, is_joined, value = given.partition("=")
-            if name.partition(".")[0] in names:
+            if _is_one_of(names, name.partition(".")[0]):
                 return value if is_joined else "".join(self.engine_flags[position + 1 :][:1])
         return None
+
+
+def _is_one_of(names: Sequence[str], given: str) -> bool:
+    """As the engines read it: to argparse the beginning of a name is enough, and to vLLM an
+    underscore in it is a dash."""
+    dashed = given.replace("_", "-")
+    return bool(dashed.strip("-")) and any(name.startswith(dashed) for name in names)
 
 
 class RunConfig(EngineConfig):
@@ -154,6 +173,8 @@ class RunConfig(EngineConfig):
     def _can_be_fast(self) -> Self:
         if self.fast and self.clock is not Clock.EXACT:
             raise ValueError("fast needs the clock `exact`, in which HTTP takes no virtual time")
+        if self.fast and self.flag(CONFIG_FLAG) is not None:
+            raise ValueError(f"fast has to see the engine's flags: say them without {CONFIG_FLAG}")
         if self.fast and (flag := self._not_fast()):
             raise ValueError(f"fast cannot tell when tokens came with {flag}")
         return self
@@ -162,7 +183,7 @@ class RunConfig(EngineConfig):
         """A flag under which a token does not come when a worker's step ends."""
         names = (
             "--stream-interval",
-            *("--speculative-config", "-sc", "--speculative-algorithm"),
+            *DRAFTING_FLAGS,
             *("--pipeline-parallel-size", "-pp", "--pp-size", "--pp"),
         )
         return next((name for name in names if self.flag(name) is not None), None)

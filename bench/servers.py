@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warpserve.bench.config import EngineConfig
+from warpserve.bench.config import CONFIG_FLAG, EngineConfig
 
 _PARALLEL = (
     "--tensor-parallel-size", "-tp",
     "--pipeline-parallel-size", "-pp",
     "--data-parallel-size", "-dp",
+    CONFIG_FLAG,
 )  # fmt: skip
 _SGLANG_PARALLEL = (
     "--tensor-parallel-size", "--tp-size", "--tp",
     "--pipeline-parallel-size", "--pp-size",
     "--data-parallel-size", "--dp-size", "--dp",
+    CONFIG_FLAG,
 )  # fmt: skip
+"""Flags that say, or as a file may say, how GPUs are divided."""
 _VLLM_BLOCK_TOKENS = 16  # its default for most models on CUDA
 
 

@@ -108,6 +108,13 @@ def test_an_experiment_is_read_from_a_file_and_the_command_line(tmp_path: Path) 
         ({"fast": True, "clock": "live"}, "fast needs the clock `exact`"),
         ({"fast": True, "engine_flags": ["--stream-interval", "4"]}, "with --stream-interval"),
         ({"fast": True, "engine_flags": ["--speculative-config.method=x"]}, "--speculative-config"),
+        ({"fast": True, "engine_flags": ["--stream_interval=4"]}, "with --stream-interval"),
+        (
+            {"fast": True, "engine_flags": ["--speculative-algo", "EAGLE"]},
+            "--speculative-algorithm",
+        ),
+        ({"fast": True, "engine_flags": ["--spec-method", "ngram"]}, "with --spec-method"),
+        ({"fast": True, "engine_flags": ["--config", "x.yaml"]}, "say them without --config"),
     ],
 )
 def test_mistakes_in_an_experiment_are_named(said: dict[str, Any], complaint: str) -> None:
@@ -168,8 +175,19 @@ def test_all_gpus_work_together_unless_the_flags_divide_them() -> None:
 
 
 @pytest.mark.parametrize(
+    "flag", ["--tensor_parallel_size", "--tensor-parallel", "--pipeline_parallel_size", "--config"]
+)
+def test_flags_are_known_however_the_engine_lets_them_be_written(flag: str) -> None:
+    assert serve_command((flag, "2"), gpus=8)[-2:] == [flag, "2"]
+
+
+@pytest.mark.parametrize(
     ("flags", "blocks"),
-    [((), "118147"), (("--block-size", "32"), "59073"), (("--block-size=32",), "59073")],
+    [
+        ((), "118147"),
+        (("--block_size", "32"), "59073"),
+        (("--block-size=16", "--block-size=32"), "59073"),
+    ],
 )
 def test_a_real_server_s_kv_cache_becomes_blocks(
     tmp_path: Path, flags: tuple[str, ...], blocks: str
