@@ -56,6 +56,7 @@ def run_experiment(config: RunConfig, out: Path) -> Summary:
         raise RunError(f"{ran.failure}; {summary.counts}")
     if ran.killed and (summary.failed or summary.truncated):
         raise RunError(f"{summary.counts}{ran.killed}: see {folder.engine_log}")
+    _check_kv_cache(config, folder)
     return summary
 
 
@@ -113,8 +114,6 @@ def _run(
         state = engine.session.end()
     if state is None:
         raise RunError("the Timekeeper died")
-    if ends.failure is None:
-        _check_kv_cache(config, folder)
     return _Ran(state, serving, ends.failure, killed)
 
 

@@ -32,7 +32,7 @@ from warpserve.bench.report.timeline import output_tokens_per_s, read_samples, s
 from warpserve.bench.report.trace import write_trace
 from warpserve.bench.results import RequestResult, read_vllm_results
 from warpserve.bench.run_folder import RunError, RunFolder
-from warpserve.bench.servers import vllm_serve
+from warpserve.bench.servers import server_command, vllm_serve
 from warpserve.bench.summary import Serving, Spread, Summary, summarise
 from warpserve.bench.workload import Planned, Request
 from warpserve.cli import app
@@ -184,7 +184,7 @@ def test_flags_are_known_however_the_engine_lets_them_be_written(flag: str) -> N
 @pytest.mark.parametrize(
     ("flags", "blocks"),
     [
-        ((), "118147"),
+        ((), "118146"),
         (("--block_size", "32"), "59073"),
         (("--block-size=16", "--block-size=32"), "59073"),
     ],
@@ -195,11 +195,31 @@ def test_a_real_server_s_kv_cache_becomes_blocks(
     log = tmp_path / "vllm.log"
     lines = [
         "INFO [x.py:1] GPU KV cache size: 1,890,400 tokens",
-        "… GPU KV cache size: 1,890,352 tokens",
+        "… GPU KV cache size: 1,890,336 tokens",
     ]
     log.write_text("\n".join(lines))
     command = serve_command(flags, kv_tokens=kv_tokens_of_file(log))
     assert command[-2:] == ["--num-gpu-blocks-override", blocks]
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        ({}, "1000 is no multiple of 16, the tokens of a block: say --block-size"),
+        ({"engine_flags": ("--block-size", "auto")}, "--block-size auto is no number"),
+        ({"engine_flags": ("--block-size=0",)}, "--block-size 0 is no number"),
+        (
+            {"engine": "sglang==0.5.23", "engine_flags": ("--page-size", "64")},
+            "no multiple of 64, the tokens of a block: say --page-size",
+        ),
+    ],
+)
+def test_a_kv_cache_of_no_whole_number_of_blocks_is_refused(
+    said: dict[str, Any], complaint: str
+) -> None:
+    config = EngineConfig.of(**RUN, **said, kv_tokens=1_000)
+    with pytest.raises(ConfigError, match=f"kv_tokens: .*{complaint}"):
+        server_command(config, engine_bin=Path("bin"), model="m", port=1, gpus=1)
 
 
 def test_a_log_without_the_size_of_a_kv_cache_is_refused(tmp_path: Path) -> None:
