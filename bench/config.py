@@ -14,7 +14,6 @@ from warpserve.bench.workload.request import WorkloadError
 from warpserve.errors import WarpserveError
 from warpserve.timekeeper.options import Clock
 
-_RATE = 4.0  # requests a second
 STOCK_SAMPLING: dict[str, dict[str, float]] = {"sglang": {"temperature": 0.0}}
 """What an engine's own client asks of sampling; that of vLLM asks for nothing."""
 
@@ -153,19 +152,15 @@ class RunConfig(EngineConfig):
             arrival = Arrival.parse(str(values.get("arrival", "poisson")))
         except WorkloadError as error:
             raise ValueError(str(error)) from None
-        if values.get("rate") is None and arrival.has_rate:
-            return values | {"rate": _RATE}
-        return values
+        return values | {"rate": arrival.rate_of(None)} if values.get("rate") is None else values
 
     @model_validator(mode="after")
     def _arrivals_agree(self) -> Self:
-        kind = self.arrivals.kind
-        if self.rate is not None and not self.arrivals.has_rate:
-            scale = " (--rate-scale makes it faster)" if kind == "trace" else ""
-            raise ValueError(f"rate: the arrival {kind} has times of its own{scale}")
-        if self.rate_scale != 1 and kind != "trace":
-            raise ValueError(f"rate_scale: is for the arrival trace, not {kind}")
-        if kind == "closed" and self.max_concurrency is not None:
+        try:
+            self.arrivals.rate_of(self.rate, self.rate_scale)
+        except WorkloadError as error:
+            raise ValueError(str(error)) from None
+        if self.arrivals.kind == "closed" and self.max_concurrency is not None:
             raise ValueError("max_concurrency: the arrival closed says it already")
         return self
 

@@ -527,6 +527,14 @@ def test_a_workload_is_shown_drawn_and_exported(tmp_path: Path) -> None:
         assert workload(*options).exit_code == 0
 
 
+@pytest.mark.parametrize("arrival", ["poisson", "gamma:2", "constant"])
+def test_a_workload_comes_at_the_rate_of_bench_unless_one_is_said(arrival: str) -> None:
+    found = workload("constant", "--arrival", arrival, "--json")
+    arrivals = Description.model_validate_json(found.output).arrivals
+    assert arrivals is not None
+    assert arrivals.rate_per_s == pytest.approx(4, rel=0.01)
+
+
 @pytest.mark.parametrize("file_format", ["vllm", "guidellm", "mooncake"])
 def test_exported_files_have_the_lengths(tmp_path: Path, file_format: str) -> None:
     out = tmp_path / "w.jsonl"
@@ -560,6 +568,8 @@ def test_what_a_format_can_t_say_is_not_exported(tmp_path: Path) -> None:
         (("sharegpt", "--out", "x", "--format", "csv"), "no format 'csv': say vllm, guidellm, "),
         (("sharegpt", "--arrival", "poison"), "no arrival 'poison'"),
         (("sharegpt", "--rate-scale", "0"), "rate_scale"),
+        (("sharegpt", "--rate", "5"), "the arrival trace has times of its own (--rate-scale"),
+        (("sharegpt", "--arrival", "poisson", "--rate-scale", "7"), "rate_scale: is for"),
         (("sharegpt", "--plot", "x.exe"), "x.exe"),
     ],
 )

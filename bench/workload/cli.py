@@ -33,7 +33,9 @@ def workload(
     arrival: Annotated[
         str | None, typer.Option(help="as for `warpserve bench` [trace, where times are recorded]")
     ] = None,
-    rate: Annotated[float | None, typer.Option(help="requests a second")] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="requests a second [4, where arrivals have one]")
+    ] = None,
     rate_scale: Annotated[float, typer.Option(help="how many times as fast a trace comes")] = 1.0,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     model: Annotated[str, typer.Option(help="whose tokenizer counts texts")] = "llama-3.1-8b",
@@ -82,6 +84,7 @@ def _planned(
 ) -> list[Planned]:
     has_times = requests[0].arrival_ns is not None
     chosen = Arrival.parse(arrival or ("trace" if has_times else "burst"))
+    rate = chosen.rate_of(rate, rate_scale)
     return plan(requests, chosen, rate=rate, rate_scale=rate_scale, seed=seed)
 
 
