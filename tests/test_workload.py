@@ -559,6 +559,9 @@ def test_what_a_format_can_t_say_is_not_exported(tmp_path: Path) -> None:
     mooncake = workload(texts, "--out", tmp_path / "w.jsonl")
     assert mooncake.exit_code == 2
     assert "mooncake files have no texts" in mooncake.output
+    prefix = workload("constant:prefix=100", "--out", tmp_path / "w.jsonl")
+    assert prefix.exit_code == 2
+    assert "whole blocks of 512 tokens" in prefix.output
 
 
 @pytest.mark.parametrize(
