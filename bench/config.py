@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from packaging.utils import canonicalize_name
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from warpserve.bench.workload.arrivals import Arrival
 from warpserve.bench.workload.request import WorkloadError
 from warpserve.errors import WarpserveError
+from warpserve.patches.engines import EngineError, EngineRequirement
+from warpserve.patches.engines.requirement import known_versions
 from warpserve.timekeeper.options import Clock
 
 STOCK_SAMPLING: dict[str, dict[str, float]] = {"sglang": {"temperature": 0.0}}
@@ -54,6 +57,17 @@ class EngineConfig(BaseModel):
     engine_flags: tuple[str, ...] = ()
     engine_env: dict[str, str] = {}
     """Environment variables of the engine, such as VLLM_ATTENTION_BACKEND."""
+
+    @field_validator("engine")
+    @classmethod
+    def _is_an_engine(cls, engine: str) -> str:
+        """In one spelling; without a version as it is, as ``engine_python`` has one of its own."""
+        if (name := canonicalize_name(engine)) in known_versions():
+            return name
+        try:
+            return str(EngineRequirement.parse(engine))
+        except EngineError as error:
+            raise ValueError(f"engine: {error}") from None
 
     @property
     def engine_name(self) -> str:
@@ -199,6 +213,6 @@ def _mistake(model: type[BaseModel], error: object) -> str:
         return f"{name} is missing{example}"
     if error["type"] == "extra_forbidden":
         return f"{name} is not known; known are {', '.join(model.model_fields)}"
-    if not name:
+    if error["type"] == "value_error":
         return str(error["ctx"]["error"])
     return f"{name}: {error['msg']}, not {error['input']!r}"

@@ -103,6 +103,7 @@ def test_an_experiment_is_read_from_a_file_and_the_command_line(tmp_path: Path) 
         ({"arrival": "trace", "rate_scale": "nan"}, "rate_scale: "),
         ({"client": "mine"}, "client: .*'stock' or 'own'"),
         ({"num_requests": 0}, "num_requests: "),
+        ({"engine": "trt-llm==1.0", "engine_python": "python"}, "engine: .*no such engine"),
         ({"moddel": "x"}, "moddel is not known; known are engine, "),
         ({"gpu": None}, "gpu is missing"),
         ({"fast": True, "clock": "live"}, "fast needs the clock `exact`"),
@@ -121,6 +122,19 @@ def test_mistakes_in_an_experiment_are_named(said: dict[str, Any], complaint: st
     values = {name: value for name, value in (RUN | said).items() if value is not None}
     with pytest.raises(ConfigError, match=complaint):
         RunConfig.read(None, **values)
+
+
+@pytest.mark.parametrize(
+    ("said", "engine", "name"),
+    [
+        ("SGLang==0.5.23", "sglang==0.5.23", "sglang"),
+        ("vLLM == 0.24.0", "vllm==0.24.0", "vllm"),
+        ("VLLM", "vllm", "vllm"),
+    ],
+)
+def test_an_engine_has_one_spelling(said: str, engine: str, name: str) -> None:
+    config = EngineConfig.of(**RUN, engine=said, engine_python="python")
+    assert (config.engine, config.engine_name) == (engine, name)
 
 
 @pytest.mark.parametrize(
