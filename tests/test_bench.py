@@ -405,6 +405,13 @@ def test_tokens_are_counted_when_they_arrive() -> None:
     assert list(rates) == [3, 3]
 
 
+def test_a_chunk_may_be_of_several_tokens() -> None:
+    drafted = request(0, output_tokens=6, itl_s=(0.5, 0.5))
+    at_once = request(0, output_tokens=4, itl_s=())
+    assert list(output_tokens_per_s([drafted]).values) == [1 + 2.5, 2.5]
+    assert list(output_tokens_per_s([at_once]).values) == [4]
+
+
 def log_steps(file: Path, *provenances: str) -> None:
     """Steps of 1, 2, … ms, the extrapolated ones with a reason; all but the first are looked up."""
     with file.open("w") as log:
