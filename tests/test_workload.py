@@ -93,6 +93,7 @@ def test_contents_do_not_start_over() -> None:
         (LENGTHS, "has no requests"),
         ("a,b\n1,2\n", "line 2, column a is not known; known are arrival_s, .*or exactly"),
         ("arrival_min,input_tokens\n1,2\n", "column arrival_min: a unit is one of arrival_s, "),
+        (f"{LENGTHS},input_tokens\n0,1,1,2\n", "line 1: column input_tokens is there twice"),
         (f"{LENGTHS}\n0,1\n", "line 2: 3 values are needed"),
         (f"{LENGTHS}\n0,1,1,1\n", "line 2: 3 values are needed"),
         (f"{LENGTHS}\n0,1,x\n", "line 2, column output_tokens: a whole number of 1 .*not 'x'"),
@@ -189,6 +190,12 @@ def test_texts_and_ids_are_counted(tmp_path: Path) -> None:
     assert lines[1]["prompt"] == ids[1:]
     assert lines[1]["input_tokens"] == 3 + 2 + len(ids) - 1
     assert lines[1]["think_s"] == 0.002
+
+
+def test_a_prompt_in_a_table_may_be_long(tmp_path: Path) -> None:
+    ids = [5] * 100_000
+    (request,) = read(tmp_path / "w.csv", f'prompt_token_ids,output_tokens\n"{ids}",1\n')
+    assert request.input_tokens == len(ids)
 
 
 times_ms = st.lists(st.decimals(0, 10**6, places=6), min_size=1, max_size=20).map(sorted)
@@ -380,6 +387,11 @@ def test_options_that_make_no_sense_are_refused(options: str, complaint: str) ->
         requests_of(f"random:{options}", 10, 0, no_special)
 
 
+def test_a_think_time_fits_the_clock() -> None:
+    with pytest.raises(WorkloadError, match=r"think_s: .*less than"):
+        requests_of("sessions:think_s=1e11", 10, 0, tokenizer())
+
+
 def test_random_lengths_are_those_of_vllm_bench_serve() -> None:
     # vllm.benchmarks.datasets.utils.get_sampling_params, default_rng(3), a tokenizer with one
     # special token, which is added to what it says
@@ -475,6 +487,7 @@ def test_servegen_files_that_are_broken_are_refused(clients: Path) -> None:
         ("0,1,1,Pareto,1,1", "chunk-0-trace.csv, 0 s: a rate, Gamma or Weibull"),
         ("0,nan,1,Gamma,1,1", "chunk-0-trace.csv, 0 s: a rate"),
         ("0,-1,1,Gamma,1,1", "chunk-0-trace.csv, 0 s: a rate"),
+        ("0,1,1,Gamma,1,1", "chunk-0-trace.csv: two windows at least are needed"),
     ):
         (clients / "chunk-0-trace.csv").write_text(text)
         servegen_clients.cache_clear()

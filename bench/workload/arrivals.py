@@ -21,6 +21,8 @@ from warpserve.bench.workload.request import WorkloadError
 _DEFAULT_RATE = 4.0  # requests a second
 Draw = np.random.RandomState
 """Its streams do not change from one numpy to the next."""
+LARGEST_SEED = 2**32 - 1
+"""That ``Draw`` takes."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Table
 
 from warpserve.bench.models import model_named
-from warpserve.bench.workload.arrivals import Arrival
+from warpserve.bench.workload.arrivals import LARGEST_SEED, Arrival
 from warpserve.bench.workload.description import Description, describe
 from warpserve.bench.workload.export import export
 from warpserve.bench.workload.named import ABOUT, DRAWN, requests_of
@@ -37,7 +37,7 @@ def workload(
         float | None, typer.Option(help="requests a second [4, where arrivals have one]")
     ] = None,
     rate_scale: Annotated[float, typer.Option(help="how many times as fast a trace comes")] = 1.0,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED)] = 0,
     model: Annotated[str, typer.Option(help="whose tokenizer counts texts")] = "llama-3.1-8b",
     json: Annotated[bool, typer.Option("--json", help="for programs")] = False,
     plot: Annotated[
