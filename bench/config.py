@@ -10,7 +10,7 @@ import yaml
 from packaging.utils import canonicalize_name
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from warpserve.bench.workload.arrivals import Arrival
+from warpserve.bench.workload.arrivals import LARGEST_SEED, Arrival
 from warpserve.bench.workload.request import WorkloadError
 from warpserve.errors import WarpserveError
 from warpserve.patches.engines import EngineError, EngineRequirement
@@ -52,7 +52,7 @@ class EngineConfig(BaseModel):
     """One worker stands for a tensor-parallel group, where that is safe."""
     kv_tokens: Annotated[int, Field(ge=1)] | None = None
     """The size of the KV cache; None: what the engine makes of the GPUs' memory."""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] = 0
     clock: Clock = Clock.EXACT
     engine_flags: tuple[str, ...] = ()
     engine_env: dict[str, str] = {}
@@ -132,10 +132,10 @@ class RunConfig(EngineConfig):
     def read(cls, file: Path | None, **said: object) -> Self:
         """From a YAML file, with what was ``said`` on the command line (not None) above it."""
         try:
-            written = yaml.safe_load(file.read_text()) if file is not None else {}
-        except (OSError, yaml.YAMLError) as error:
+            written = yaml.safe_load(file.read_text("utf-8")) if file is not None else {}
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             raise ConfigError(f"cannot read {file}: {error}") from None
-        if not isinstance(written, dict):
+        if not isinstance(written, dict) or not all(isinstance(name, str) for name in written):
             raise ConfigError(f"{file}: names and values are needed, as in `model: llama-3.1-8b`")
         return cls.of(
             **written | {name: value for name, value in said.items() if value is not None}
