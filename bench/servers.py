@@ -24,18 +24,18 @@ _SGLANG_PAGE_TOKENS = 1  # likewise
 
 
 def server_command(
-    config: EngineConfig, *, engine_bin: Path, model: str, port: int, gpus: int
+    config: EngineConfig, *, python: Path, model: str, port: int, gpus: int
 ) -> list[str]:
-    """Of the engine that the configuration names.
+    """Of the engine that the configuration names, in the environment of ``python``.
 
     Raises ConfigError where its KV cache can't have as many tokens as it is to have.
     """
     make = _sglang_server if config.engine_name == "sglang" else vllm_serve
-    return make(config, engine_bin=engine_bin, model=model, port=port, gpus=gpus)
+    return make(config, python=python, model=model, port=port, gpus=gpus)
 
 
 def _sglang_server(
-    config: EngineConfig, *, engine_bin: Path, model: str, port: int, gpus: int
+    config: EngineConfig, *, python: Path, model: str, port: int, gpus: int
 ) -> list[str]:
     """``sglang.launch_server``, over all ``gpus`` unless the flags say how to divide them."""
     flags = list(config.engine_flags)
@@ -45,7 +45,7 @@ def _sglang_server(
         _kv_blocks(config, config.kv_tokens, "--page-size", _SGLANG_PAGE_TOKENS)
         flags += ["--max-total-tokens", str(config.kv_tokens)]
     return [
-        str(engine_bin / "python"), "-m", "sglang.launch_server",
+        str(python), "-m", "sglang.launch_server",
         "--model-path", model,
         "--load-format", "dummy",
         "--host", "127.0.0.1",
@@ -57,7 +57,7 @@ def _sglang_server(
 
 
 def vllm_serve(
-    config: EngineConfig, *, engine_bin: Path, model: str, port: int, gpus: int
+    config: EngineConfig, *, python: Path, model: str, port: int, gpus: int
 ) -> list[str]:
     """``vllm serve``, over all ``gpus`` unless the flags say how to divide them."""
     flags = list(config.engine_flags)
@@ -67,7 +67,7 @@ def vllm_serve(
         blocks = _kv_blocks(config, config.kv_tokens, "--block-size", _VLLM_BLOCK_TOKENS)
         flags += ["--num-gpu-blocks-override", str(blocks)]
     return [
-        str(engine_bin / "vllm"), "serve", model,
+        str(python.with_name("vllm")), "serve", model,
         "--load-format", "dummy",
         "--host", "127.0.0.1",
         "--port", str(port),

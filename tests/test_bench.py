@@ -22,7 +22,7 @@ from warpserve.bench import clients
 from warpserve.bench.cli import split_arguments
 from warpserve.bench.config import ConfigError, EngineConfig, RunConfig
 from warpserve.bench.engine import EngineEnded, RunningEngine
-from warpserve.bench.experiment import _Ends, planned_of
+from warpserve.bench.experiment import _Ends, planned_of, run_experiment
 from warpserve.bench.host_cost import HostMeter, ProcessCost
 from warpserve.bench.kv_cache import kv_tokens_of_file
 from warpserve.bench.models import model_named
@@ -104,6 +104,7 @@ def test_an_experiment_is_read_from_a_file_and_the_command_line(tmp_path: Path) 
         ({"client": "mine"}, "client: .*'stock' or 'own'"),
         ({"num_requests": 0}, "num_requests: "),
         ({"engine": "trt-llm==1.0", "engine_python": "python"}, "engine: .*no such engine"),
+        ({"seed": 2**32}, "seed: .*less than or equal to 4294967295"),
         ({"moddel": "x"}, "moddel is not known; known are engine, "),
         ({"gpu": None}, "gpu is missing"),
         ({"fast": True, "clock": "live"}, "fast needs the clock `exact`"),
@@ -122,6 +123,18 @@ def test_mistakes_in_an_experiment_are_named(said: dict[str, Any], complaint: st
     values = {name: value for name, value in (RUN | said).items() if value is not None}
     with pytest.raises(ConfigError, match=complaint):
         RunConfig.read(None, **values)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"), [(b"\xff", "cannot read"), (b"1: x", "names and values are needed")]
+)
+def test_a_file_that_is_no_experiment_is_refused(
+    tmp_path: Path, text: bytes, complaint: str
+) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_bytes(text)
+    with pytest.raises(ConfigError, match=complaint):
+        RunConfig.read(path)
 
 
 @pytest.mark.parametrize(
@@ -162,6 +175,16 @@ def test_what_is_not_there_is_said_before_anything_starts(
     assert not (tmp_path / "out").exists()
 
 
+def test_an_engine_s_python_is_run_as_given_before_there_is_a_folder(tmp_path: Path) -> None:
+    python = tmp_path / "python3.11"
+    python.write_text("#!/bin/sh\necho no such thing >&2\nexit 1\n")
+    python.chmod(0o755)
+    said = RUN | {"engine": "sglang==0.5.23", "engine_python": python}
+    with pytest.raises(ConfigError, match=f"{python} ends with an error: no such thing"):
+        run_experiment(RunConfig.of(**said, num_requests=1), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "run", "flags"),
     [
@@ -179,7 +202,7 @@ def test_engine_flags_are_told_from_the_experiment_s_file(
 
 def serve_command(flags: tuple[str, ...], gpus: int = 1, **said: Any) -> list[str]:
     config = EngineConfig.of(**RUN, engine_flags=flags, **said)
-    return vllm_serve(config, engine_bin=Path("bin"), model="m", port=1, gpus=gpus)
+    return vllm_serve(config, python=Path("bin/python"), model="m", port=1, gpus=gpus)
 
 
 def test_all_gpus_work_together_unless_the_flags_divide_them() -> None:
@@ -233,7 +256,7 @@ def test_a_kv_cache_of_no_whole_number_of_blocks_is_refused(
 ) -> None:
     config = EngineConfig.of(**RUN, **said, kv_tokens=1_000)
     with pytest.raises(ConfigError, match=f"kv_tokens: .*{complaint}"):
-        server_command(config, engine_bin=Path("bin"), model="m", port=1, gpus=1)
+        server_command(config, python=Path("bin/python"), model="m", port=1, gpus=1)
 
 
 def test_a_log_without_the_size_of_a_kv_cache_is_refused(tmp_path: Path) -> None:
@@ -547,7 +570,10 @@ def stock_command(run: Path | None = None, **said: Any) -> list[str]:
     planned = planned_of(config)
     assert clients.sends_as_stock(config, planned)
     launch: Any = SimpleNamespace(
-        bin=Path("bin"), port=1, url="http://127.0.0.1:1", model=model_named("llama-3.1-8b")
+        python=Path("bin/python"),
+        port=1,
+        url="http://127.0.0.1:1",
+        model=model_named("llama-3.1-8b"),
     )
     with tempfile.TemporaryDirectory() as path:
         folder = RunFolder.create(run or Path(path) / "run")

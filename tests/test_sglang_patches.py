@@ -366,7 +366,7 @@ def test_the_command_of_a_server() -> None:
         kv_tokens=1000,
         engine_flags=("--stream-interval", "4"),
     )
-    command = server_command(config, engine_bin=Path("bin"), model="qwen", port=1, gpus=2)
+    command = server_command(config, python=Path("bin/python"), model="qwen", port=1, gpus=2)
     assert command[:5] == ["bin/python", "-m", "sglang.launch_server", "--model-path", "qwen"]
     text = " ".join(command)
     assert "--stream-interval 4 --tensor-parallel-size 2 --max-total-tokens 1000" in text
@@ -380,7 +380,7 @@ def test_the_flags_divide_the_gpus_where_they_say_how() -> None:
         predictor="constant:10ms",
         engine_flags=("--dp", "2"),
     )
-    command = server_command(config, engine_bin=Path("bin"), model="qwen", port=1, gpus=2)
+    command = server_command(config, python=Path("bin/python"), model="qwen", port=1, gpus=2)
     assert "--tensor-parallel-size" not in command
 
 
