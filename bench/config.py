@@ -22,11 +22,12 @@ STOCK_SAMPLING: dict[str, dict[str, float]] = {"sglang": {"temperature": 0.0}}
 
 CONFIG_FLAG = "--config"
 """Of either engine: a file that says flags."""
+_DRAFTING_FLAG = {"vllm": "--speculative-config", "sglang": "--speculative-algorithm"}
 DRAFTING_FLAGS = (
-    *("--speculative-config", "-sc", "--spec-method", "--spec-model", "--spec-tokens"),
-    "--speculative-algorithm",
+    *_DRAFTING_FLAG.values(),
+    *("-sc", "--spec-method", "--spec-model", "--spec-tokens"),  # vLLM's, too
 )
-"""With one of them vLLM, or by the last one SGLang, decodes speculatively."""
+"""With one of them an engine decodes speculatively."""
 
 
 class ConfigError(WarpserveError):
@@ -68,6 +69,13 @@ class EngineConfig(BaseModel):
             return str(EngineRequirement.parse(engine))
         except EngineError as error:
             raise ValueError(f"engine: {error}") from None
+
+    @model_validator(mode="after")
+    def _has_drafts_to_accept(self) -> Self:
+        if self.acceptance is not None and self.flag(*DRAFTING_FLAGS, CONFIG_FLAG) is None:
+            flag = _DRAFTING_FLAG[self.engine_name]
+            raise ValueError(f"acceptance: is of drafts: say {flag}, too, among the engine's flags")
+        return self
 
     @property
     def engine_name(self) -> str:

@@ -104,6 +104,7 @@ def test_an_experiment_is_read_from_a_file_and_the_command_line(tmp_path: Path) 
         ({"client": "mine"}, "client: .*'stock' or 'own'"),
         ({"num_requests": 0}, "num_requests: "),
         ({"engine": "trt-llm==1.0", "engine_python": "python"}, "engine: .*no such engine"),
+        ({"acceptance": "0.8"}, "acceptance: is of drafts: say --speculative-config"),
         ({"seed": 2**32}, "seed: .*less than or equal to 4294967295"),
         ({"moddel": "x"}, "moddel is not known; known are engine, "),
         ({"gpu": None}, "gpu is missing"),
