@@ -90,7 +90,7 @@ def _is_stock_ramp(ramp: Ramp) -> bool:
 
 def _vllm_bench_serve(config: RunConfig, launch: EngineLaunch, folder: RunFolder) -> list[str]:
     return [
-        str(launch.bin / "vllm"), "bench", "serve",
+        str(launch.python.with_name("vllm")), "bench", "serve",
         "--backend", "vllm",
         "--host", "127.0.0.1",
         "--port", str(launch.port),
@@ -128,7 +128,7 @@ def _sglang_bench_serving(config: RunConfig, launch: EngineLaunch, folder: RunFo
             chat = _chat_of(index, json.loads(line)) | config.sampling
             dataset.write(json.dumps(chat) + "\n")
     return [
-        str(launch.bin / "python"), "-m", "sglang.bench_serving",
+        str(launch.python), "-m", "sglang.bench_serving",
         "--backend", "sglang-oai",
         "--host", "127.0.0.1",
         "--port", str(launch.port),
@@ -183,7 +183,7 @@ def _own_client(
     config: RunConfig, launch: EngineLaunch, folder: RunFolder, *, as_stock: bool
 ) -> list[str]:
     return [
-        str(launch.bin / "python"), str(_OWN_CLIENT),
+        str(launch.python), str(_OWN_CLIENT),
         "--url", launch.url,
         "--engine", config.engine_name,
         "--model", launch.model.reference,

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from packaging.utils import canonicalize_name
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from warpserve.bench.workload.arrivals import Arrival
+from warpserve.bench.workload.arrivals import LARGEST_SEED, Arrival
 from warpserve.bench.workload.request import WorkloadError
 from warpserve.errors import WarpserveError
+from warpserve.patches.engines import EngineError, EngineRequirement
+from warpserve.patches.engines.requirement import known_versions
 from warpserve.timekeeper.options import Clock
 
-_RATE = 4.0  # requests a second
 STOCK_SAMPLING: dict[str, dict[str, float]] = {"sglang": {"temperature": 0.0}}
 """What an engine's own client asks of sampling; that of vLLM asks for nothing."""
+
+CONFIG_FLAG = "--config"
+"""Of either engine: a file that says flags."""
+_DRAFTING_FLAG = {"vllm": "--speculative-config", "sglang": "--speculative-algorithm"}
+DRAFTING_FLAGS = (
+    *_DRAFTING_FLAG.values(),
+    *("-sc", "--spec-method", "--spec-model", "--spec-tokens"),  # vLLM's, too
+)
+"""With one of them an engine decodes speculatively."""
 
 
 class ConfigError(WarpserveError):
@@ -41,11 +53,29 @@ class EngineConfig(BaseModel):
     """One worker stands for a tensor-parallel group, where that is safe."""
     kv_tokens: Annotated[int, Field(ge=1)] | None = None
     """The size of the KV cache; None: what the engine makes of the GPUs' memory."""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] = 0
     clock: Clock = Clock.EXACT
     engine_flags: tuple[str, ...] = ()
     engine_env: dict[str, str] = {}
     """Environment variables of the engine, such as VLLM_ATTENTION_BACKEND."""
+
+    @field_validator("engine")
+    @classmethod
+    def _is_an_engine(cls, engine: str) -> str:
+        """In one spelling; without a version as it is, as ``engine_python`` has one of its own."""
+        if (name := canonicalize_name(engine)) in known_versions():
+            return name
+        try:
+            return str(EngineRequirement.parse(engine))
+        except EngineError as error:
+            raise ValueError(f"engine: {error}") from None
+
+    @model_validator(mode="after")
+    def _has_drafts_to_accept(self) -> Self:
+        if self.acceptance is not None and self.flag(*DRAFTING_FLAGS, CONFIG_FLAG) is None:
+            flag = _DRAFTING_FLAG[self.engine_name]
+            raise ValueError(f"acceptance: is of drafts: say {flag}, too, among the engine's flags")
+        return self
 
     @property
     def engine_name(self) -> str:
@@ -61,12 +91,22 @@ class EngineConfig(BaseModel):
             raise ConfigError("; ".join(_mistake(cls, e) for e in error.errors())) from None
 
     def flag(self, *names: str) -> str | None:
-        """The value of one of the engine's flags, which has these names; None without it."""
-        for position, given in enumerate(self.engine_flags):
+        """The value of one of the engine's flags, which has these names; None without it.
+
+        Of several the last, which is the one that holds.
+        """
+        for position, given in reversed(list(enumerate(self.engine_flags))):
             name, is_joined, value = given.partition("=")
-            if name.partition(".")[0] in names:
+            if _is_one_of(names, name.partition(".")[0]):
                 return value if is_joined else "".join(self.engine_flags[position + 1 :][:1])
         return None
+
+
+def _is_one_of(names: Sequence[str], given: str) -> bool:
+    """As the engines read it: to argparse the beginning of a name is enough, and to vLLM an
+    underscore in it is a dash."""
+    dashed = given.replace("_", "-")
+    return bool(dashed.strip("-")) and any(name.startswith(dashed) for name in names)
 
 
 class RunConfig(EngineConfig):
@@ -100,10 +140,10 @@ class RunConfig(EngineConfig):
     def read(cls, file: Path | None, **said: object) -> Self:
         """From a YAML file, with what was ``said`` on the command line (not None) above it."""
         try:
-            written = yaml.safe_load(file.read_text()) if file is not None else {}
-        except (OSError, yaml.YAMLError) as error:
+            written = yaml.safe_load(file.read_text("utf-8")) if file is not None else {}
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             raise ConfigError(f"cannot read {file}: {error}") from None
-        if not isinstance(written, dict):
+        if not isinstance(written, dict) or not all(isinstance(name, str) for name in written):
             raise ConfigError(f"{file}: names and values are needed, as in `model: llama-3.1-8b`")
         return cls.of(
             **written | {name: value for name, value in said.items() if value is not None}
@@ -134,19 +174,15 @@ class RunConfig(EngineConfig):
             arrival = Arrival.parse(str(values.get("arrival", "poisson")))
         except WorkloadError as error:
             raise ValueError(str(error)) from None
-        if values.get("rate") is None and arrival.has_rate:
-            return values | {"rate": _RATE}
-        return values
+        return values | {"rate": arrival.rate_of(None)} if values.get("rate") is None else values
 
     @model_validator(mode="after")
     def _arrivals_agree(self) -> Self:
-        kind = self.arrivals.kind
-        if self.rate is not None and not self.arrivals.has_rate:
-            scale = " (--rate-scale makes it faster)" if kind == "trace" else ""
-            raise ValueError(f"rate: the arrival {kind} has times of its own{scale}")
-        if self.rate_scale != 1 and kind != "trace":
-            raise ValueError(f"rate_scale: is for the arrival trace, not {kind}")
-        if kind == "closed" and self.max_concurrency is not None:
+        try:
+            self.arrivals.rate_of(self.rate, self.rate_scale)
+        except WorkloadError as error:
+            raise ValueError(str(error)) from None
+        if self.arrivals.kind == "closed" and self.max_concurrency is not None:
             raise ValueError("max_concurrency: the arrival closed says it already")
         return self
 
@@ -154,6 +190,8 @@ class RunConfig(EngineConfig):
     def _can_be_fast(self) -> Self:
         if self.fast and self.clock is not Clock.EXACT:
             raise ValueError("fast needs the clock `exact`, in which HTTP takes no virtual time")
+        if self.fast and self.flag(CONFIG_FLAG) is not None:
+            raise ValueError(f"fast has to see the engine's flags: say them without {CONFIG_FLAG}")
         if self.fast and (flag := self._not_fast()):
             raise ValueError(f"fast cannot tell when tokens came with {flag}")
         return self
@@ -162,7 +200,7 @@ class RunConfig(EngineConfig):
         """A flag under which a token does not come when a worker's step ends."""
         names = (
             "--stream-interval",
-            *("--speculative-config", "-sc", "--speculative-algorithm"),
+            *DRAFTING_FLAGS,
             *("--pipeline-parallel-size", "-pp", "--pp-size", "--pp"),
         )
         return next((name for name in names if self.flag(name) is not None), None)
@@ -183,6 +221,6 @@ def _mistake(model: type[BaseModel], error: object) -> str:
         return f"{name} is missing{example}"
     if error["type"] == "extra_forbidden":
         return f"{name} is not known; known are {', '.join(model.model_fields)}"
-    if not name:
+    if error["type"] == "value_error":
         return str(error["ctx"]["error"])
     return f"{name}: {error['msg']}, not {error['input']!r}"

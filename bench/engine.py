@@ -48,12 +48,13 @@ class EngineLaunch:
     def __init__(self, config: EngineConfig, port: int | None = None) -> None:
         """``port``: any free one where None."""
         self._config = config
-        self.bin = _bin_of(config)
+        self.python = _python_of(config)
+        """Of the engine's environment."""
         self.model = model_named(config.model)
         self.port = port or _free_port()
         self.command = servers.server_command(
             config,
-            engine_bin=self.bin,
+            python=self.python,
             model=self.model.reference,
             port=self.port,
             gpus=len(machine(config.gpu).devices),
@@ -161,10 +162,10 @@ def _reason(log: str, exit_code: int) -> str:
     return f": {errors[-1][:_REASON_LENGTH]}" if errors else ""
 
 
-def _bin_of(config: EngineConfig) -> Path:
+def _python_of(config: EngineConfig) -> Path:
     if config.engine_python is not None:
-        return config.engine_python.parent
-    return EngineStore().get(EngineRequirement.parse(config.engine)).python.parent
+        return config.engine_python
+    return EngineStore().get(EngineRequirement.parse(config.engine)).python
 
 
 def _spawn(

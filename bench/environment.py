@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import warpserve
+from warpserve.bench.config import ConfigError
 from warpserve.bench.run_folder import RunFolder
 
 _NAMES = ("vllm", "sglang", "torch", "transformers", "numpy", "flashinfer-python", "triton")
@@ -24,16 +25,30 @@ print(json.dumps({"python": sys.version.split()[0], **found}))
 """
 
 
+def engine_versions(python: Path) -> dict[str, str]:
+    """Of an engine's Python and of what takes part. Raises ConfigError where it can't be run."""
+    try:
+        answer = subprocess.run(
+            [python, "-c", _QUESTION, *_NAMES], capture_output=True, text=True, check=True
+        )
+    except OSError as error:
+        raise ConfigError(f"the engine's {python}: {error.strerror}") from None
+    except subprocess.CalledProcessError as error:
+        last_line = (error.stderr.strip().splitlines() or [""])[-1]
+        raise ConfigError(f"the engine's {python} ends with an error: {last_line}") from None
+    found: dict[str, str] = json.loads(answer.stdout)
+    return found
+
+
 def describe_environment(
-    folder: RunFolder, engine_python: Path, commands: Sequence[Sequence[str]]
+    folder: RunFolder, engine: Mapping[str, str], commands: Sequence[Sequence[str]]
 ) -> None:
-    """Writes ``environment.json``."""
-    answer = subprocess.check_output([str(engine_python), "-c", _QUESTION, *_NAMES], text=True)
+    """Writes ``environment.json``. ``engine``: its ``engine_versions``."""
     document = {
         "warpserve": warpserve.__version__,
         "python": platform.python_version(),
         "kernel": platform.release(),
-        "engine": json.loads(answer),
+        "engine": engine,
         "commands": [list(command) for command in commands],
     }
     folder.environment.write_text(json.dumps(document, indent=2) + "\n")

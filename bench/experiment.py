@@ -12,7 +12,7 @@ import yaml
 from warpserve.bench import clients, results
 from warpserve.bench.config import RunConfig
 from warpserve.bench.engine import EngineEnded, EngineLaunch, RunningEngine, has_steps
-from warpserve.bench.environment import describe_environment
+from warpserve.bench.environment import describe_environment, engine_versions
 from warpserve.bench.host_cost import HostMeter
 from warpserve.bench.kv_cache import kv_tokens
 from warpserve.bench.metrics import (
@@ -44,10 +44,11 @@ def run_experiment(config: RunConfig, out: Path) -> Summary:
     planned = planned_of(config)
     as_stock = clients.sends_as_stock(config, planned)
     launch = EngineLaunch(config)
+    versions = engine_versions(launch.python)
     folder = RunFolder.create(out)
     client = clients.prepare_client(config, planned, launch, folder, as_stock=as_stock)
     folder.config.write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
-    describe_environment(folder, launch.bin / "python", [launch.command, client])
+    describe_environment(folder, versions, [launch.command, client])
     ran = _run(config, launch, client, folder)
     if ran.failure is not None and not folder.client_result.exists():
         raise RunError(ran.failure)
@@ -56,6 +57,7 @@ def run_experiment(config: RunConfig, out: Path) -> Summary:
         raise RunError(f"{ran.failure}; {summary.counts}")
     if ran.killed and (summary.failed or summary.truncated):
         raise RunError(f"{summary.counts}{ran.killed}: see {folder.engine_log}")
+    _check_kv_cache(config, folder)
     return summary
 
 
@@ -113,8 +115,6 @@ def _run(
         state = engine.session.end()
     if state is None:
         raise RunError("the Timekeeper died")
-    if ends.failure is None:
-        _check_kv_cache(config, folder)
     return _Ran(state, serving, ends.failure, killed)
 
 

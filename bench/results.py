@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from http import HTTPStatus
 from itertools import pairwise
@@ -94,27 +94,38 @@ def read_sglang_results(path: Path, prompts: Path, steps: Path) -> list[RequestR
     """From what ``sglang.bench_serving --output-details`` wrote, with ``prompts``, what it sent.
 
     It does not tell when: that is as long before the end of the step in ``steps`` with a request's
-    first token as that took. A request without any counts as sent with the one before.
+    first token as that took. A request without any counts as sent with the one before it that has
+    one, and the first ones as sent with the one after them.
 
     An answer in which no token comes counts there as a success with all tokens that were asked for,
     and a TTFT of zero: here it has failed, as nothing was measured.
     """
     requests = [json.loads(line) for line in prompts.read_text().splitlines()]
     input_tokens = [int(request["input_tokens"]) for request in requests]
-    first_ends_ns = _first_ends_ns(steps, input_tokens)
+    rows = _rows(path, _OF_SGLANG)
+    starts_s = _starts_s(_first_ends_ns(steps, input_tokens), [ttft_s for _, ttft_s, _, _ in rows])
     found: list[RequestResult] = []
-    for index, row in enumerate(_rows(path, _OF_SGLANG)):
-        output_tokens, ttft_s, itl_s, error = row
+    for index, (output_tokens, ttft_s, itl_s, error) in enumerate(rows):
         if not error and not ttft_s:
             output_tokens, error = 0, _NOTHING_MEASURED
-        end_ns = first_ends_ns.get(index)
-        if end_ns is not None:
-            start_s = end_ns / 1e9 - ttft_s
-        else:
-            start_s = found[-1].start_s if found else 0.0
-        lengths = (start_s, input_tokens[index], output_tokens)
+        lengths = (starts_s[index], input_tokens[index], output_tokens)
         found.append(_request(index, *lengths, ttft_s, itl_s, error))
     return found
+
+
+def _starts_s(first_ends_ns: Mapping[int, int], ttfts_s: Sequence[float]) -> list[float]:
+    """Of each request, by the ends of the steps with the first tokens of some; 0 of none."""
+    known_s = {
+        index: first_ends_ns[index] / 1e9 - ttft_s
+        for index, ttft_s in enumerate(ttfts_s)
+        if index in first_ends_ns
+    }
+    start_s = next(iter(known_s.values()), 0.0)
+    starts_s = []
+    for index in range(len(ttfts_s)):
+        start_s = known_s.get(index, start_s)
+        starts_s.append(start_s)
+    return starts_s
 
 
 def _rows(path: Path, columns: Sequence[str]) -> list[tuple[Any, ...]]:

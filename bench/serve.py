@@ -34,7 +34,7 @@ def serve(
         list[str] | None, typer.Argument(metavar="[-- ENGINE FLAGS]", help="the engine's own")
     ] = None,
     engine_python: EnginePython = None,
-    port: Annotated[int, typer.Option(help="on 127.0.0.1")] = 8000,
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="on 127.0.0.1")] = 8000,
     seed: Annotated[int, typer.Option()] = 0,
     clock: Annotated[
         Clock,

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from warpserve.bench.config import RunConfig
+from warpserve.bench.config import DRAFTING_FLAGS, RunConfig
 from warpserve.bench.real.schema import Deployment, Request, Run
 from warpserve.bench.twin_flags import engine_flags
 from warpserve.bench.twin_gpu import gpu_of, guessed_peers
 from warpserve.errors import WarpserveError
-
-_DRAFTING = ("--speculative-config", "--speculative-algorithm")
 
 
 class TwinError(WarpserveError):
@@ -54,7 +52,7 @@ def twin_of(real: Run, arrivals: Path, *, flags: Sequence[str] = (), **said: Any
         **_load(real, notes),
     }
     config = RunConfig.of(**values | given)
-    if config.acceptance is None and config.flag(*_DRAFTING) is not None:
+    if config.acceptance is None and config.flag(*DRAFTING_FLAGS) is not None:
         raise TwinError(
             "the run's engine drafted tokens, and no file says how many were accepted: say "
             "--acceptance, with a rate for each position"

@@ -22,7 +22,7 @@ from warpserve.bench import clients
 from warpserve.bench.cli import split_arguments
 from warpserve.bench.config import ConfigError, EngineConfig, RunConfig
 from warpserve.bench.engine import EngineEnded, RunningEngine
-from warpserve.bench.experiment import _Ends, planned_of
+from warpserve.bench.experiment import _Ends, planned_of, run_experiment
 from warpserve.bench.host_cost import HostMeter, ProcessCost
 from warpserve.bench.kv_cache import kv_tokens_of_file
 from warpserve.bench.models import model_named
@@ -32,7 +32,7 @@ from warpserve.bench.report.timeline import output_tokens_per_s, read_samples, s
 from warpserve.bench.report.trace import write_trace
 from warpserve.bench.results import RequestResult, read_vllm_results
 from warpserve.bench.run_folder import RunError, RunFolder
-from warpserve.bench.servers import vllm_serve
+from warpserve.bench.servers import server_command, vllm_serve
 from warpserve.bench.summary import Serving, Spread, Summary, summarise
 from warpserve.bench.workload import Planned, Request
 from warpserve.cli import app
@@ -103,17 +103,52 @@ def test_an_experiment_is_read_from_a_file_and_the_command_line(tmp_path: Path) 
         ({"arrival": "trace", "rate_scale": "nan"}, "rate_scale: "),
         ({"client": "mine"}, "client: .*'stock' or 'own'"),
         ({"num_requests": 0}, "num_requests: "),
+        ({"engine": "trt-llm==1.0", "engine_python": "python"}, "engine: .*no such engine"),
+        ({"acceptance": "0.8"}, "acceptance: is of drafts: say --speculative-config"),
+        ({"seed": 2**32}, "seed: .*less than or equal to 4294967295"),
         ({"moddel": "x"}, "moddel is not known; known are engine, "),
         ({"gpu": None}, "gpu is missing"),
         ({"fast": True, "clock": "live"}, "fast needs the clock `exact`"),
         ({"fast": True, "engine_flags": ["--stream-interval", "4"]}, "with --stream-interval"),
         ({"fast": True, "engine_flags": ["--speculative-config.method=x"]}, "--speculative-config"),
+        ({"fast": True, "engine_flags": ["--stream_interval=4"]}, "with --stream-interval"),
+        (
+            {"fast": True, "engine_flags": ["--speculative-algo", "EAGLE"]},
+            "--speculative-algorithm",
+        ),
+        ({"fast": True, "engine_flags": ["--spec-method", "ngram"]}, "with --spec-method"),
+        ({"fast": True, "engine_flags": ["--config", "x.yaml"]}, "say them without --config"),
     ],
 )
 def test_mistakes_in_an_experiment_are_named(said: dict[str, Any], complaint: str) -> None:
     values = {name: value for name, value in (RUN | said).items() if value is not None}
     with pytest.raises(ConfigError, match=complaint):
         RunConfig.read(None, **values)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"), [(b"\xff", "cannot read"), (b"1: x", "names and values are needed")]
+)
+def test_a_file_that_is_no_experiment_is_refused(
+    tmp_path: Path, text: bytes, complaint: str
+) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_bytes(text)
+    with pytest.raises(ConfigError, match=complaint):
+        RunConfig.read(path)
+
+
+@pytest.mark.parametrize(
+    ("said", "engine", "name"),
+    [
+        ("SGLang==0.5.23", "sglang==0.5.23", "sglang"),
+        ("vLLM == 0.24.0", "vllm==0.24.0", "vllm"),
+        ("VLLM", "vllm", "vllm"),
+    ],
+)
+def test_an_engine_has_one_spelling(said: str, engine: str, name: str) -> None:
+    config = EngineConfig.of(**RUN, engine=said, engine_python="python")
+    assert (config.engine, config.engine_name) == (engine, name)
 
 
 @pytest.mark.parametrize(
@@ -141,6 +176,16 @@ def test_what_is_not_there_is_said_before_anything_starts(
     assert not (tmp_path / "out").exists()
 
 
+def test_an_engine_s_python_is_run_as_given_before_there_is_a_folder(tmp_path: Path) -> None:
+    python = tmp_path / "python3.11"
+    python.write_text("#!/bin/sh\necho no such thing >&2\nexit 1\n")
+    python.chmod(0o755)
+    said = RUN | {"engine": "sglang==0.5.23", "engine_python": python}
+    with pytest.raises(ConfigError, match=f"{python} ends with an error: no such thing"):
+        run_experiment(RunConfig.of(**said, num_requests=1), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "run", "flags"),
     [
@@ -158,7 +203,7 @@ def test_engine_flags_are_told_from_the_experiment_s_file(
 
 def serve_command(flags: tuple[str, ...], gpus: int = 1, **said: Any) -> list[str]:
     config = EngineConfig.of(**RUN, engine_flags=flags, **said)
-    return vllm_serve(config, engine_bin=Path("bin"), model="m", port=1, gpus=gpus)
+    return vllm_serve(config, python=Path("bin/python"), model="m", port=1, gpus=gpus)
 
 
 def test_all_gpus_work_together_unless_the_flags_divide_them() -> None:
@@ -168,8 +213,19 @@ def test_all_gpus_work_together_unless_the_flags_divide_them() -> None:
 
 
 @pytest.mark.parametrize(
+    "flag", ["--tensor_parallel_size", "--tensor-parallel", "--pipeline_parallel_size", "--config"]
+)
+def test_flags_are_known_however_the_engine_lets_them_be_written(flag: str) -> None:
+    assert serve_command((flag, "2"), gpus=8)[-2:] == [flag, "2"]
+
+
+@pytest.mark.parametrize(
     ("flags", "blocks"),
-    [((), "118147"), (("--block-size", "32"), "59073"), (("--block-size=32",), "59073")],
+    [
+        ((), "118146"),
+        (("--block_size", "32"), "59073"),
+        (("--block-size=16", "--block-size=32"), "59073"),
+    ],
 )
 def test_a_real_server_s_kv_cache_becomes_blocks(
     tmp_path: Path, flags: tuple[str, ...], blocks: str
@@ -177,11 +233,31 @@ def test_a_real_server_s_kv_cache_becomes_blocks(
     log = tmp_path / "vllm.log"
     lines = [
         "INFO [x.py:1] GPU KV cache size: 1,890,400 tokens",
-        "… GPU KV cache size: 1,890,352 tokens",
+        "… GPU KV cache size: 1,890,336 tokens",
     ]
     log.write_text("\n".join(lines))
     command = serve_command(flags, kv_tokens=kv_tokens_of_file(log))
     assert command[-2:] == ["--num-gpu-blocks-override", blocks]
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        ({}, "1000 is no multiple of 16, the tokens of a block: say --block-size"),
+        ({"engine_flags": ("--block-size", "auto")}, "--block-size auto is no number"),
+        ({"engine_flags": ("--block-size=0",)}, "--block-size 0 is no number"),
+        (
+            {"engine": "sglang==0.5.23", "engine_flags": ("--page-size", "64")},
+            "no multiple of 64, the tokens of a block: say --page-size",
+        ),
+    ],
+)
+def test_a_kv_cache_of_no_whole_number_of_blocks_is_refused(
+    said: dict[str, Any], complaint: str
+) -> None:
+    config = EngineConfig.of(**RUN, **said, kv_tokens=1_000)
+    with pytest.raises(ConfigError, match=f"kv_tokens: .*{complaint}"):
+        server_command(config, python=Path("bin/python"), model="m", port=1, gpus=1)
 
 
 def test_a_log_without_the_size_of_a_kv_cache_is_refused(tmp_path: Path) -> None:
@@ -353,6 +429,13 @@ def test_tokens_are_counted_when_they_arrive() -> None:
     assert list(rates) == [3, 3]
 
 
+def test_a_chunk_may_be_of_several_tokens() -> None:
+    drafted = request(0, output_tokens=6, itl_s=(0.5, 0.5))
+    at_once = request(0, output_tokens=4, itl_s=())
+    assert list(output_tokens_per_s([drafted]).values) == [1 + 2.5, 2.5]
+    assert list(output_tokens_per_s([at_once]).values) == [4]
+
+
 def log_steps(file: Path, *provenances: str) -> None:
     """Steps of 1, 2, … ms, the extrapolated ones with a reason; all but the first are looked up."""
     with file.open("w") as log:
@@ -488,7 +571,10 @@ def stock_command(run: Path | None = None, **said: Any) -> list[str]:
     planned = planned_of(config)
     assert clients.sends_as_stock(config, planned)
     launch: Any = SimpleNamespace(
-        bin=Path("bin"), port=1, url="http://127.0.0.1:1", model=model_named("llama-3.1-8b")
+        python=Path("bin/python"),
+        port=1,
+        url="http://127.0.0.1:1",
+        model=model_named("llama-3.1-8b"),
     )
     with tempfile.TemporaryDirectory() as path:
         folder = RunFolder.create(run or Path(path) / "run")

@@ -142,6 +142,13 @@ def test_an_unknown_model_is_refused_with_the_nearest_and_the_way_out() -> None:
         shipped_model("zzz")
 
 
+def test_a_folder_whose_tokenizer_can_t_be_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(UnknownModel, match=r"tokenizer\.json is no tokenizer"):
+        model_named(str(tmp_path)).tokenizer()
+
+
 # --- tokenizers ---
 
 

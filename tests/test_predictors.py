@@ -1678,8 +1678,12 @@ def test_a_session_can_refuse_to_guess(log: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_members_are_told_of_predictors_that_are_asked_for_as_a_whole(tmp_path: Path) -> None:
-    with pytest.raises(SessionError, match="say --predictor"):
-        prepare_members(MemberOptions(strict=True), ["true"])
+    said: tuple[dict[str, Any], ...] = (
+        {"strict": True}, {"step_log": tmp_path}, {"acceptance": "0.5"}, {"ghost_ranks": False}
+    )  # fmt: skip
+    for option in said:
+        with pytest.raises(SessionError, match="say --predictor"):
+            prepare_members(MemberOptions(**option), ["true"])
     with pytest.raises(SessionError, match="which with --gpu"):
         prepare_members(MemberOptions(predictor="analytic"), ["true"])
     for strict in (False, True):

@@ -366,7 +366,7 @@ def test_the_command_of_a_server() -> None:
         kv_tokens=1000,
         engine_flags=("--stream-interval", "4"),
     )
-    command = server_command(config, engine_bin=Path("bin"), model="qwen", port=1, gpus=2)
+    command = server_command(config, python=Path("bin/python"), model="qwen", port=1, gpus=2)
     assert command[:5] == ["bin/python", "-m", "sglang.launch_server", "--model-path", "qwen"]
     text = " ".join(command)
     assert "--stream-interval 4 --tensor-parallel-size 2 --max-total-tokens 1000" in text
@@ -380,7 +380,7 @@ def test_the_flags_divide_the_gpus_where_they_say_how() -> None:
         predictor="constant:10ms",
         engine_flags=("--dp", "2"),
     )
-    command = server_command(config, engine_bin=Path("bin"), model="qwen", port=1, gpus=2)
+    command = server_command(config, python=Path("bin/python"), model="qwen", port=1, gpus=2)
     assert "--tensor-parallel-size" not in command
 
 
@@ -472,19 +472,21 @@ def test_the_size_of_its_kv_cache() -> None:
 
 def test_when_requests_were_sent_follows_from_their_first_token(tmp_path: Path) -> None:
     result, prompts, steps = tmp_path / "client.json", tmp_path / "prompts", tmp_path / "steps"
-    columns = {"output_lens": [2, 0], "ttfts": [0.5, 0.0], "itls": [[0.1], []]}
-    result.write_text(json.dumps(columns | {"errors": ["", "Bad Request"]}) + "\n")
-    prompts.write_text('{"input_tokens": 30}\n{"input_tokens": 4}\n')
+    columns = {"output_lens": [0, 2, 0], "ttfts": [0.0, 0.5, 0.0], "itls": [[], [0.1], []]}
+    errors = ["Bad Request", "", "Bad Request"]
+    result.write_text(json.dumps(columns | {"errors": errors}) + "\n")
+    prompts.write_text('{"input_tokens": 4}\n{"input_tokens": 30}\n{"input_tokens": 4}\n')
     steps.mkdir()
     rows = [[[20, 0, True]], [[10, 20, True]], [[1, 30, False]]]
     lines = [
-        {"end_ns": end_ns, "request_ids": ["bench-request-0-0"], "requests": row}
+        {"end_ns": end_ns, "request_ids": ["bench-request-1-0"], "requests": row}
         for end_ns, row in zip((1_000_000_000, 2_000_000_000, 2_100_000_000), rows, strict=True)
     ]
     (steps / "steps-0-0.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    one, two = results.read_sglang_results(result, prompts, steps)
-    assert (one.start_s, one.ttft_s, one.itl_s) == (1.5, 0.5, (0.1,))
-    assert (two.start_s, two.ttft_s, two.error) == (1.5, None, "Bad Request")
+    first, served, last = results.read_sglang_results(result, prompts, steps)
+    assert (served.start_s, served.ttft_s, served.itl_s) == (1.5, 0.5, (0.1,))
+    for refused in (first, last):
+        assert (refused.start_s, refused.ttft_s, refused.error) == (1.5, None, "Bad Request")
 
 
 def test_a_ttft_of_zero_is_no_measurement(tmp_path: Path) -> None:

@@ -93,6 +93,7 @@ def test_contents_do_not_start_over() -> None:
         (LENGTHS, "has no requests"),
         ("a,b\n1,2\n", "line 2, column a is not known; known are arrival_s, .*or exactly"),
         ("arrival_min,input_tokens\n1,2\n", "column arrival_min: a unit is one of arrival_s, "),
+        (f"{LENGTHS},input_tokens\n0,1,1,2\n", "line 1: column input_tokens is there twice"),
         (f"{LENGTHS}\n0,1\n", "line 2: 3 values are needed"),
         (f"{LENGTHS}\n0,1,1,1\n", "line 2: 3 values are needed"),
         (f"{LENGTHS}\n0,1,x\n", "line 2, column output_tokens: a whole number of 1 .*not 'x'"),
@@ -189,6 +190,12 @@ def test_texts_and_ids_are_counted(tmp_path: Path) -> None:
     assert lines[1]["prompt"] == ids[1:]
     assert lines[1]["input_tokens"] == 3 + 2 + len(ids) - 1
     assert lines[1]["think_s"] == 0.002
+
+
+def test_a_prompt_in_a_table_may_be_long(tmp_path: Path) -> None:
+    ids = [5] * 100_000
+    (request,) = read(tmp_path / "w.csv", f'prompt_token_ids,output_tokens\n"{ids}",1\n')
+    assert request.input_tokens == len(ids)
 
 
 times_ms = st.lists(st.decimals(0, 10**6, places=6), min_size=1, max_size=20).map(sorted)
@@ -380,6 +387,11 @@ def test_options_that_make_no_sense_are_refused(options: str, complaint: str) ->
         requests_of(f"random:{options}", 10, 0, no_special)
 
 
+def test_a_think_time_fits_the_clock() -> None:
+    with pytest.raises(WorkloadError, match=r"think_s: .*less than"):
+        requests_of("sessions:think_s=1e11", 10, 0, tokenizer())
+
+
 def test_random_lengths_are_those_of_vllm_bench_serve() -> None:
     # vllm.benchmarks.datasets.utils.get_sampling_params, default_rng(3), a tokenizer with one
     # special token, which is added to what it says
@@ -475,6 +487,7 @@ def test_servegen_files_that_are_broken_are_refused(clients: Path) -> None:
         ("0,1,1,Pareto,1,1", "chunk-0-trace.csv, 0 s: a rate, Gamma or Weibull"),
         ("0,nan,1,Gamma,1,1", "chunk-0-trace.csv, 0 s: a rate"),
         ("0,-1,1,Gamma,1,1", "chunk-0-trace.csv, 0 s: a rate"),
+        ("0,1,1,Gamma,1,1", "chunk-0-trace.csv: two windows at least are needed"),
     ):
         (clients / "chunk-0-trace.csv").write_text(text)
         servegen_clients.cache_clear()
@@ -527,6 +540,14 @@ def test_a_workload_is_shown_drawn_and_exported(tmp_path: Path) -> None:
         assert workload(*options).exit_code == 0
 
 
+@pytest.mark.parametrize("arrival", ["poisson", "gamma:2", "constant"])
+def test_a_workload_comes_at_the_rate_of_bench_unless_one_is_said(arrival: str) -> None:
+    found = workload("constant", "--arrival", arrival, "--json")
+    arrivals = Description.model_validate_json(found.output).arrivals
+    assert arrivals is not None
+    assert arrivals.rate_per_s == pytest.approx(4, rel=0.01)
+
+
 @pytest.mark.parametrize("file_format", ["vllm", "guidellm", "mooncake"])
 def test_exported_files_have_the_lengths(tmp_path: Path, file_format: str) -> None:
     out = tmp_path / "w.jsonl"
@@ -551,6 +572,9 @@ def test_what_a_format_can_t_say_is_not_exported(tmp_path: Path) -> None:
     mooncake = workload(texts, "--out", tmp_path / "w.jsonl")
     assert mooncake.exit_code == 2
     assert "mooncake files have no texts" in mooncake.output
+    prefix = workload("constant:prefix=100", "--out", tmp_path / "w.jsonl")
+    assert prefix.exit_code == 2
+    assert "whole blocks of 512 tokens" in prefix.output
 
 
 @pytest.mark.parametrize(
@@ -560,6 +584,8 @@ def test_what_a_format_can_t_say_is_not_exported(tmp_path: Path) -> None:
         (("sharegpt", "--out", "x", "--format", "csv"), "no format 'csv': say vllm, guidellm, "),
         (("sharegpt", "--arrival", "poison"), "no arrival 'poison'"),
         (("sharegpt", "--rate-scale", "0"), "rate_scale"),
+        (("sharegpt", "--rate", "5"), "the arrival trace has times of its own (--rate-scale"),
+        (("sharegpt", "--arrival", "poisson", "--rate-scale", "7"), "rate_scale: is for"),
         (("sharegpt", "--plot", "x.exe"), "x.exe"),
     ],
 )

@@ -43,9 +43,9 @@ def prepare_members(asked: MemberOptions, command: Sequence[str]) -> None:
 
     To be called before the session begins. Raises WarpserveError where it can't be done.
     """
-    if asked.strict and asked.predictor is None:
-        raise SessionError("--strict is about a predictor: say --predictor, too")
-    if asked.predictor is not None:
+    if asked.predictor is None:
+        _refuse_what_needs_a_predictor(asked)
+    else:
         if asked.gpu is None:
             raise SessionError(
                 "--predictor is about GPUs: say which with --gpu, such as h100-sxm:2"
@@ -92,6 +92,18 @@ def member_environment(
             )
         env[FOLDER] = str(asked.step_log.absolute())
     return env
+
+
+def _refuse_what_needs_a_predictor(asked: MemberOptions) -> None:
+    said = {
+        "--strict": asked.strict,
+        "--step-log": asked.step_log is not None,
+        "--acceptance": asked.acceptance is not None,
+        "--no-ghost-ranks": not asked.ghost_ranks,
+    }
+    for option, is_said in said.items():
+        if is_said:
+            raise SessionError(f"{option} is about predicted steps: say --predictor, too")
 
 
 def _check_acceptance(rates: str) -> None:

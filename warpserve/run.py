@@ -42,7 +42,7 @@ def run(
         bool, typer.Option("--strict", help="with --predictor: an extrapolated step is an error")
     ] = False,
     step_log: Annotated[
-        Path | None, typer.Option(help="a folder for a line about each step of an engine")
+        Path | None, typer.Option(help="with --predictor: a folder for a line about each step")
     ] = None,
     acceptance: Annotated[
         str | None,
@@ -54,7 +54,8 @@ def run(
     ghost_ranks: Annotated[
         bool,
         typer.Option(
-            help="one worker process stands for a tensor-parallel group where that is safe"
+            help="with --predictor: one worker process stands for a tensor-parallel group where "
+            "that is safe"
         ),
     ] = True,
     clock: Annotated[

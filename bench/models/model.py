@@ -35,11 +35,16 @@ class Model:
         return found
 
     def tokenizer(self) -> Tokenizer:
-        """Raises UnknownModel where its folder has none."""
+        """Raises UnknownModel where its folder has none that can be read."""
         path = self.folder / "tokenizer.json"
         if not path.is_file():
             raise UnknownModel(f"{self.folder} has no tokenizer.json: put one there")
-        return Tokenizer.from_file(str(path))
+        try:
+            return Tokenizer.from_file(str(path))
+        except Exception as error:  # the library has no narrower one
+            raise UnknownModel(
+                f"{path} is no tokenizer of the library tokenizers: {error}"
+            ) from None
 
 
 def model_named(name: str) -> Model:

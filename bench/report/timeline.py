@@ -64,13 +64,22 @@ def output_tokens_per_s(requests: Sequence[RequestResult], bin_s: float = 1.0) -
     arrivals = [arrival for request in requests for arrival in _token_times(request, origin_s)]
     if not arrivals:
         return Sampled(np.zeros(0), np.zeros(0))
-    bins = int(max(arrivals) // bin_s) + 1
-    counts, edges = np.histogram(arrivals, bins=bins, range=(0.0, bins * bin_s))
+    times_s, tokens = np.asarray(arrivals).T
+    bins = int(times_s.max() // bin_s) + 1
+    counts, edges = np.histogram(times_s, bins, range=(0.0, bins * bin_s), weights=tokens)
     return Sampled(edges[:-1], counts / bin_s)
 
 
-def _token_times(request: RequestResult, origin_s: float) -> list[float]:
+def _token_times(request: RequestResult, origin_s: float) -> list[tuple[float, float]]:
+    """When each chunk came, and how many tokens it is taken to have had.
+
+    No client tells that: the first has one, as it comes at once, and the others have as many as
+    each other.
+    """
     if request.ttft_s is None:
         return []
-    steps = np.cumsum([request.start_s - origin_s + request.ttft_s, *request.itl_s])
-    return [float(step) for step in steps]
+    times_s = np.cumsum([request.start_s - origin_s + request.ttft_s, *request.itl_s])
+    later = len(request.itl_s)
+    first_tokens = 1.0 if later else float(request.output_tokens)
+    later_tokens = (request.output_tokens - first_tokens) / max(1, later)
+    return list(zip(times_s.tolist(), [first_tokens, *[later_tokens] * later], strict=True))

@@ -18,8 +18,11 @@ import numpy as np
 
 from warpserve.bench.workload.request import WorkloadError
 
+_DEFAULT_RATE = 4.0  # requests a second
 Draw = np.random.RandomState
 """Its streams do not change from one numpy to the next."""
+LARGEST_SEED = 2**32 - 1
+"""That ``Draw`` takes."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,18 @@ class Arrival:
         """Whether a rate is to be said beside it."""
         return self.kind in ("poisson", "gamma", "constant", "uniform", "normal")
 
+    def rate_of(self, rate: float | None, rate_scale: float = 1.0) -> float | None:
+        """Requests a second where the kind has a rate: ``rate``, or 4 where it is None.
+
+        Raises WorkloadError where the kind can't have what is said.
+        """
+        if rate is not None and not self.has_rate:
+            hint = "--rate-scale makes it faster" if self.kind == "trace" else "poisson has a rate"
+            raise WorkloadError(f"rate: the arrival {self.kind} has times of its own ({hint})")
+        if rate_scale != 1 and self.kind != "trace":
+            raise WorkloadError(f"rate_scale: is for the arrival trace, not {self.kind}")
+        return _DEFAULT_RATE if rate is None and self.has_rate else rate
+
     @property
     def burstiness(self) -> float | None:
         """As ``vllm bench serve`` has it; None for what it does not draw."""
@@ -77,7 +92,10 @@ class Arrival:
         draw = Draw(seed)
         if self.ramp is not None:
             return _ramp_times_s(self.ramp, requests, draw)
-        if not self.has_rate or rate is None or math.isinf(rate):
+        if not self.has_rate:
+            return [0.0] * requests
+        assert rate is not None, "rate_of says one"
+        if math.isinf(rate):
             return [0.0] * requests
         intervals = _INTERVALS[self.kind]
         sums = list(accumulate(intervals(draw, 1.0 / rate, self.number) for _ in range(requests)))

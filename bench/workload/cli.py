@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Table
 
 from warpserve.bench.models import model_named
-from warpserve.bench.workload.arrivals import Arrival
+from warpserve.bench.workload.arrivals import LARGEST_SEED, Arrival
 from warpserve.bench.workload.description import Description, describe
 from warpserve.bench.workload.export import export
 from warpserve.bench.workload.named import ABOUT, DRAWN, requests_of
@@ -33,9 +33,11 @@ def workload(
     arrival: Annotated[
         str | None, typer.Option(help="as for `warpserve bench` [trace, where times are recorded]")
     ] = None,
-    rate: Annotated[float | None, typer.Option(help="requests a second")] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="requests a second [4, where arrivals have one]")
+    ] = None,
     rate_scale: Annotated[float, typer.Option(help="how many times as fast a trace comes")] = 1.0,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED)] = 0,
     model: Annotated[str, typer.Option(help="whose tokenizer counts texts")] = "llama-3.1-8b",
     json: Annotated[bool, typer.Option("--json", help="for programs")] = False,
     plot: Annotated[
@@ -82,6 +84,7 @@ def _planned(
 ) -> list[Planned]:
     has_times = requests[0].arrival_ns is not None
     chosen = Arrival.parse(arrival or ("trace" if has_times else "burst"))
+    rate = chosen.rate_of(rate, rate_scale)
     return plan(requests, chosen, rate=rate, rate_scale=rate_scale, seed=seed)
 
 

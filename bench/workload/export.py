@@ -74,10 +74,14 @@ def _mooncake_hashes(entry: Planned, unused: int) -> list[int]:
     request = entry.request
     if request.prompt is not None:
         raise WorkloadError("mooncake files have no texts")
-    if any(segment.tokens > MOONCAKE_BLOCK_TOKENS for segment in request.segments) or any(
-        segment.tokens != MOONCAKE_BLOCK_TOKENS for segment in request.segments[:-1]
-    ):
-        raise WorkloadError(f"mooncake files have blocks of {MOONCAKE_BLOCK_TOKENS} tokens")
+    left_tokens = request.input_tokens
+    for segment in request.segments:
+        if segment.tokens != min(MOONCAKE_BLOCK_TOKENS, left_tokens):
+            raise WorkloadError(
+                f"mooncake files share whole blocks of {MOONCAKE_BLOCK_TOKENS} tokens, or a whole "
+                f"prompt, and not {segment.tokens} tokens"
+            )
+        left_tokens -= segment.tokens
     keys = [segment.key for segment in request.segments]
     blocks = -(-request.input_tokens // MOONCAKE_BLOCK_TOKENS)
     return keys + list(range(unused, unused + blocks - len(keys)))

@@ -77,6 +77,11 @@ def servegen_requests(workload: str, count: int, seed: int) -> list[Request]:
     options = options_of(ServeGenOptions, workload)
     clients = servegen_clients(options.clients)
     starts = sorted(clients[0].windows)
+    if len(starts) < 2:
+        raise WorkloadError(
+            f"ServeGen's {clients[0].name}{_TRACE}: two windows at least are needed, which say how "
+            "long one is"
+        )
     window_s = starts[1] - starts[0]
     start_s = _busiest(clients) if options.start_s is None else options.start_s
     requests: list[Request] = []

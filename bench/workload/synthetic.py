@@ -39,8 +39,9 @@ class SessionOptions(RandomOptions):
     """``sessions``: conversations, of whose turns each adds ``input`` tokens."""
 
     turns: Annotated[int, Field(ge=1)] = 4
-    think_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
-    """Mean of the exponential think times."""
+    think_s: Annotated[float, Field(ge=0, le=1e8, allow_inf_nan=False)] = 10.0
+    """Mean of the exponential think times; so bounded that the session's clock, which ends at
+    9.2e9 s, holds the longest."""
 
 
 def constant_requests(workload: str, count: int, tokenizer: Tokenizer) -> list[Request]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -13,6 +15,7 @@ from typing import Any, NoReturn, TextIO, cast
 
 from warpserve.bench.workload.request import WorkloadError
 
+csv.field_size_limit(sys.maxsize)  # prompts are longer than the 131,072 characters of its default
 UNIT_NS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _LIMIT_NS = 2**63 - 1  # what the session's clock holds
 
@@ -90,11 +93,15 @@ def _opened(path: Path) -> TextIO:
 
 def _csv_rows(path: Path, file: TextIO) -> Iterator[Row]:
     table = csv.DictReader(file)
+    columns = table.fieldnames or ()
+    if twice := [name for name, count in Counter(columns).items() if count > 1]:
+        raise WorkloadError(f"{path}, line 1: column {twice[0]} is there twice")
     for values in table:
         line = table.line_num
         if None in values or None in values.values():
-            names = len(table.fieldnames or ())
-            raise WorkloadError(f"{path}, line {line}: {names} values are needed, as in line 1")
+            raise WorkloadError(
+                f"{path}, line {line}: {len(columns)} values are needed, as in line 1"
+            )
         yield Row(path, line, {name: value for name, value in values.items() if value != ""})
 
 
