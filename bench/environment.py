@@ -34,8 +34,8 @@ def engine_versions(python: Path) -> dict[str, str]:
     except OSError as error:
         raise ConfigError(f"the engine's {python}: {error.strerror}") from None
     except subprocess.CalledProcessError as error:
-        last_line = (error.stderr.strip().splitlines() or [""])[-1]
-        raise ConfigError(f"the engine's {python} ends with an error: {last_line}") from None
+        reason = error.stderr.strip().rpartition("\n")[2] or f"exit code {error.returncode}"
+        raise ConfigError(f"the engine's {python} ends with an error: {reason}") from None
     found: dict[str, str] = json.loads(answer.stdout)
     return found
 

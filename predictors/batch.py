@@ -82,6 +82,8 @@ class Batch(NamedTuple):
     shared_tokens: int | None = None
     """Of all replicas that share the experts, as each has padded its own; None: as many on each as
     here."""
+    skips_drafts: bool = False
+    """No draft follows, as none could be used: all prompts go on, or all answers end."""
 
     @property
     def new_tokens(self) -> int:

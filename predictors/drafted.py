@@ -1,7 +1,8 @@
 """Speculative decoding with a model that drafts: its forward passes are part of a step.
 
 After the model's own, the drafter works on the same tokens once, and then on one token of each
-request for every further draft (or on all drafts at once, with parallel drafting).
+request for every further draft (or on all drafts at once, with parallel drafting). Where no draft
+could be used, only the first pass is left (vLLM 0.33, ``num_spec_tokens_to_schedule``).
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ class Drafted:
 
     def predict(self, batch: Batch) -> Prediction:
         parts = [self._target.predict(batch), self._drafter.predict(batch)]
-        if self._later_passes:
-            parts += [self._drafter.predict(_one_token_each(batch))] * self._later_passes
+        if later_passes := self._later_passes_of(batch):
+            parts += [self._drafter.predict(_one_token_each(batch))] * later_passes
         duration_ns = sum(each.duration_ns for each in parts)
         guesses = [each for each in parts if each.provenance is Provenance.EXTRAPOLATED]
         return (guesses or parts)[0]._replace(duration_ns=duration_ns)
@@ -36,10 +37,13 @@ class Drafted:
     def explain(self, batch: Batch) -> list[OperatorTime]:
         rows = self._target.explain(batch)
         rows += [_of_drafter(row, 1) for row in self._drafter.explain(batch)]
-        if self._later_passes:
+        if later_passes := self._later_passes_of(batch):
             later = self._drafter.explain(_one_token_each(batch))
-            rows += [_of_drafter(row, self._later_passes) for row in later]
+            rows += [_of_drafter(row, later_passes) for row in later]
         return rows
+
+    def _later_passes_of(self, batch: Batch) -> int:
+        return 0 if batch.skips_drafts else self._later_passes
 
     @property
     def lookups(self) -> Lookups:

@@ -566,6 +566,15 @@ def test_what_pads_a_request_that_is_let_in_is_no_draft() -> None:
     assert [len(tokens) for tokens in run(requests, drafted)] == [4]
 
 
+def test_a_step_whose_drafts_nobody_could_use_says_so() -> None:
+    requests = Requests(VOCABULARY, NO_DRAFTS)
+    step = scheduled({"a": 2}, new=[new_request("a", [1, 2, 3, 4])])
+    requests.update(step)
+    assert not requests.batch(step, Runner()).skips_drafts
+    step.skip_drafts = True
+    assert requests.batch(step, Runner()).skips_drafts
+
+
 def test_what_a_drafter_proposes_are_the_tokens_that_follow() -> None:
     requests = Requests(VOCABULARY, Acceptance([1.0, 1.0]))
     run(requests, scheduled({"a": 4}, new=[new_request("a", [5, 6, 7, 8])]))

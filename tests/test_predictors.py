@@ -1154,6 +1154,8 @@ def test_a_drafters_passes_are_part_of_the_step() -> None:
     assert ns(drafted(3), verifies) == pytest.approx(1.5 * step_ns + 1e6, rel=1e-6)
     at_once_ns = ns(target, verifies) + ns(drafter, verifies)
     assert ns(drafted(1), verifies) == pytest.approx(1.5 * at_once_ns + 1e6, rel=1e-6)
+    no_drafts_follow = verifies._replace(skips_drafts=True)
+    assert ns(drafted(3), no_drafts_follow) == ns(drafted(1), verifies)
     rows = drafted(3).explain(verifies)
     assert sum(row.duration_ns for row in rows) == pytest.approx(ns(drafted(3), verifies), abs=5)
     assert "drafter: logits x 2" in {row.name for row in rows}

@@ -92,7 +92,14 @@ class Requests:
             samplings.add(request.sampling)
         loras = len(lora_ids) - 1
         tokens, launch = padded(runner, scheduled.num_scheduled_tokens, loras)
-        return Batch(tuple(steps), tokens, loras, max(samplings), launch)
+        return Batch(
+            tuple(steps),
+            tokens,
+            loras,
+            max(samplings),
+            launch,
+            skips_drafts=getattr(scheduled, "skip_drafts", False),  # from vLLM 0.33 on
+        )
 
     def advance(self, scheduled: Any, grammar: Any) -> list[list[int]]:
         """The step has been computed: the new tokens of each request, in the batch's order.
