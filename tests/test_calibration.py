@@ -550,6 +550,39 @@ def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ({"model": "Qwen/Qwen3-32B"}, "says model Qwen/Qwen3-32B, and not llama-3.1-8b"),
+        ({"gpu": "NVIDIA GeForce RTX 4090"}, "says gpu NVIDIA GeForce RTX 4090, and not h100-sxm"),
+        ({"engine_version": "0.19.0"}, "says engine_version 0.19.0, and not 0.24.0"),
+        ({"data_parallel": 2}, "says data_parallel 2, and not 1"),
+        ({"expert_parallel": True}, "says expert_parallel True, and not False"),
+        ({"quantization": "fp8"}, "says quantization fp8, and not weights in bf16"),
+        ({"gpu": "NVIDIA H100 80GB HBM3", "model": "meta-llama/Llama-3.1-8B-Instruct"}, None),
+        ({"engine_version": "0.24.0+cu130", "quantization": "none"}, None),
+    ],
+)
+def test_a_run_of_another_deployment_is_refused(
+    tmp_path: Path, said: dict[str, Any], wrong: str | None
+) -> None:
+    deployment = RealDeployment.model_validate({"engine": "vllm"} | said)
+    run = served([*ALONE, *TOGETHER]).model_copy(update={"deployment": deployment})
+    write_run(tmp_path / "real.json", run)
+    result = calibrate(str(tmp_path / "real.json"), *OPTIONS, "--engine", "vllm==0.24.0")
+    assert result.exit_code == (0 if wrong is None else 2), result.output
+    assert wrong is None or f"the run {wrong}: say another --" in result.output
+
+
+def test_the_engine_is_the_run_s_where_none_is_said(tmp_path: Path) -> None:
+    deployment = RealDeployment(engine="vllm", engine_version="0.19.0+cu128")
+    run = served([*ALONE, *TOGETHER]).model_copy(update={"deployment": deployment})
+    write_run(tmp_path / "real.json", run)
+    result = calibrate(str(tmp_path / "real.json"), *OPTIONS, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["deployment"] == "llama-3.1-8b on h100-sxm, vllm==0.19.0"
+
+
+@pytest.mark.parametrize(
     "text", ["", "{}", '{"spec": "analytic"}', "[]", json.dumps({"spec": "calibrated:x"})]
 )
 def test_a_calibration_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
