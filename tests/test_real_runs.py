@@ -17,6 +17,7 @@ from warpserve.bench.real.files import ImportFailed, read_written, write_run
 from warpserve.bench.real.formats import server_log
 from warpserve.bench.real.metrics import makespan_s, throughputs, values_of
 from warpserve.bench.real.names import gpu_kind, model_name
+from warpserve.bench.real.notation import UNREAD, arguments_of
 from warpserve.bench.real.read import merged, read_run, read_runs, with_said
 from warpserve.bench.real.schema import Request, Run, Source
 from warpserve.cli import app
@@ -201,20 +202,79 @@ def test_an_sglang_log(tmp_path: Path) -> None:
     assert deployment.prefix_caching
 
 
+@pytest.mark.parametrize(
+    ("version", "config", "captured", "sizes"),
+    [
+        ("0.5.14", "PhaseConfig(backend='full', max_bs=8, bs=[1, 2, 4, 8])", "begin", (1, 2, 4)),
+        ("0.5.23", "{'backend': 'full', 'max_bs': 8, 'bs': [1, 2, 4, 8]}", "end", (1, 2, 4)),
+        ("0.5.23", "{'backend': 'full', 'max_bs': 8, 'bs': [1, 2, 4, 8]}", None, (1, 2, 4, 8)),
+        ("0.5.23", "{'backend': 'disabled', 'max_bs': 8, 'bs': [1, 2, 4, 8]}", None, ()),
+    ],
+)
+def test_an_sglang_log_tells_of_graphs_by_phase(
+    tmp_path: Path, version: str, config: str, captured: str | None, sizes: tuple[int, ...]
+) -> None:
+    prefill = "'prefill': {'backend': 'breakable', 'bs': [16, 32]}"
+    said = f"{{'page_size': 1, 'cuda_graph_config': {{'decode': {config}, {prefill}}}}}"
+    if version == "0.5.14":
+        said = (
+            f"ServerArgs(page_size=1, cuda_graph_config=CudaGraphConfig(decode={config}, "
+            "prefill=PhaseConfig(backend='breakable', bs=[16, 32])))"
+        )
+    lines = [
+        f"server_args={said}",
+        "Capture target prefill CUDA graph begin. backend=breakable, num_tokens=[16, 32]",
+        f"Capture target decode CUDA graph {captured}. num_tokens_per_bs=1, bs=[1, 2, 4], x=1"
+        if captured
+        else "",
+    ]
+    (tmp_path / "server.log").write_text("\n".join(lines))
+    run = read_run(tmp_path / "server.log")
+    assert run.deployment.cuda_graph_sizes == sizes
+    assert run.warnings == {}
+
+
+def test_an_sglang_that_cuts_no_prompts_has_no_budget(tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_text("server_args={'page_size': 1, 'chunked_prefill_size': -1}")
+    deployment = read_run(tmp_path / "server.log").deployment
+    assert deployment.max_num_batched_tokens is None
+    assert deployment.arguments["chunked_prefill_size"] == -1
+
+
+def test_objects_and_members_among_arguments_are_read_as_options_take_them() -> None:
+    said, warnings = arguments_of(
+        "{'compilation_config': {'mode': <CompilationMode.VLLM_COMPILE: 3>, 'cudagraph_mode': "
+        "<CUDAGraphMode.FULL_DECODE_ONLY: (2, 0)>, 'shapes': <ShapesType.BACKED: 'backed'>}, "
+        "'kv_transfer_config': KVTransferConfig(kv_connector='X', kv_rank=None), "
+        "'of_old': {\"level\": 3, \"debug\": null}, 'odd': PosixPath('/a'), 'seed': 0}"
+    )
+    assert said == {
+        "compilation_config": {
+            "mode": "VLLM_COMPILE",
+            "cudagraph_mode": "FULL_DECODE_ONLY",
+            "shapes": "backed",
+        },
+        "kv_transfer_config": {"kv_connector": "X", "kv_rank": None},
+        "of_old": {"level": 3, "debug": None},
+        "seed": 0,
+    }
+    assert list(warnings) == [f"{UNREAD}'odd' is no plain value"]
+
+
 def test_arguments_in_no_notation_are_said_to_be_unread(tmp_path: Path) -> None:
     file = tmp_path / "server.log"
     file.write_text(SGLANG_LOG)
     run = read_run(file)
     assert run.deployment.kv_tokens == 431_234
     assert run.deployment.model is None
-    assert list(run.warnings) == ["the arguments of the server are in no notation of Python's"]
+    assert list(run.warnings) == [f"{UNREAD}they are in no notation of Python's"]
 
 
 def test_arguments_without_names_are_said_to_be_unread(tmp_path: Path) -> None:
     file = unpacked(REAL / "vllm-server.log.gz", tmp_path)
     text = re.sub(r"(?<=non-default args: ){.*}", "{'a', 'b'}", file.read_text())
     file.write_text(text)
-    assert "the arguments of the server are no names and values" in read_run(file).warnings
+    assert f"{UNREAD}they are no names and values" in read_run(file).warnings
 
 
 def test_statistics_of_several_engines_are_added_up(tmp_path: Path) -> None:
@@ -329,6 +389,7 @@ def test_sglang_says_what_its_server_runs_as(tmp_path: Path) -> None:
         "max_total_num_tokens": 6_400,
         "disable_radix_cache": True,
         "schedule_policy": "fcfs",
+        "cuda_graph_config": {"decode": {"backend": "full", "bs": [1, 2]}},
     }
     file = tmp_path / "result.jsonl"
     file.write_text(json.dumps(document | {"backend": "sglang", "server_info": info}))
@@ -336,6 +397,7 @@ def test_sglang_says_what_its_server_runs_as(tmp_path: Path) -> None:
     assert (deployment.engine, deployment.engine_version) == ("sglang", "0.5.23")
     assert (deployment.kv_blocks, deployment.kv_tokens) == (100, 6_400)
     assert deployment.prefix_caching is False
+    assert deployment.cuda_graph_sizes == (1, 2)
     assert deployment.arguments["schedule_policy"] == "fcfs"
 
 
