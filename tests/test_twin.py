@@ -164,6 +164,47 @@ def test_arguments_of_every_kind_become_flags() -> None:
     )
 
 
+def test_lists_become_values_of_their_flag_and_sizes_are_said_once() -> None:
+    arguments = {
+        "lora_modules": ["a=/b", {"name": "c", "path": "/d"}],
+        "cudagraph_capture_sizes": [1, 2, 3],
+        "max_cudagraph_capture_size": 3,
+        "compilation_config": {"mode": "NONE", "cudagraph_capture_sizes": [1, 2, 3]},
+        "middleware": [],
+    }
+    flags = twin(small(arguments=arguments, cuda_graph_sizes=(1, 2))).config.engine_flags
+    assert flags == (
+        *("--lora-modules", "a=/b", '{"name": "c", "path": "/d"}'),
+        *("--compilation-config", '{"mode": "NONE"}'),
+        *("--cudagraph-capture-sizes", "1", "2"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "sizes", "flags"),
+    [
+        ({"cuda_graph_bs_decode": [1, 2]}, None, ("--cuda-graph-bs-decode", "1", "2")),
+        ({"cuda_graph_max_bs_decode": 9}, (1, 8), ("--cuda-graph-bs-decode", "1", "8")),
+        ({"disable_decode_cuda_graph": True}, (), ("--disable-decode-cuda-graph",)),
+        (
+            {"cuda_graph_config": {"decode": {"backend": "disabled"}, "prefill": {"backend": "x"}}},
+            (),
+            ("--disable-decode-cuda-graph",),
+        ),
+        (
+            {"cuda_graph_config": {"prefill": {"backend": "disabled"}}},
+            (1,),
+            ("--disable-prefill-cuda-graph", "--cuda-graph-bs-decode", "1"),
+        ),
+    ],
+)
+def test_graphs_of_sglang_s_are_repeated_by_phase(
+    said: dict[str, Any], sizes: tuple[int, ...] | None, flags: tuple[str, ...]
+) -> None:
+    real = small(engine="sglang", engine_version="0.5.23", arguments=said, cuda_graph_sizes=sizes)
+    assert twin(real).config.engine_flags == flags
+
+
 def test_an_engine_without_graphs_has_none() -> None:
     assert twin(small(cuda_graph_sizes=())).config.engine_flags == ("--enforce-eager",)
 
