@@ -59,6 +59,7 @@ class Deployment(Part):
     expert_parallel: bool | None = None
     dtype: str | None = None
     quantization: str | None = None
+    """As the engine names it; `none`: weights as they were trained."""
     kv_cache_dtype: str | None = None
     max_model_len: Size | None = None
     max_num_seqs: Size | None = None

@@ -109,7 +109,7 @@ def _vllm(log: _Log, version: str | None) -> tuple[Deployment, dict[str, int]]:
         data_parallel=_of_config(config, "data_parallel_size", int),
         expert_parallel=said.get("enable_expert_parallel"),
         dtype=(_of_config(config, "dtype", str) or "").removeprefix("torch.") or None,
-        quantization=_of_config(config, "quantization", str),
+        quantization=_of_config(config, "quantization", str, none="none"),
         kv_cache_dtype=_of_config(config, "kv_cache_dtype", str),
         max_model_len=_of_config(config, "max_seq_len", int),
         max_num_seqs=said.get("max_num_seqs"),
@@ -165,10 +165,12 @@ def _arguments(text: str | None) -> tuple[dict[str, Any], dict[str, int]]:
     return arguments_of(text)
 
 
-def _of_config(config: str, name: str, read: Callable[[str], Any]) -> Any:
-    """From ``name=value, …``; None where it is not there or None."""
+def _of_config(config: str, name: str, read: Callable[[str], Any], none: str | None = None) -> Any:
+    """From ``name=value, …``; None where it is not there, and ``none`` where it is None."""
     match = re.search(rf"(?:^|[ ,]){name}=([^,]*)", config)
-    return None if match is None or match[1] == "None" else read(match[1])
+    if match is None:
+        return None
+    return none if match[1] == "None" else read(match[1])
 
 
 def _truth(text: str) -> bool:
