@@ -19,7 +19,7 @@ from warpserve.bench.real.metrics import makespan_s, throughputs, values_of
 from warpserve.bench.real.names import gpu_kind, model_name
 from warpserve.bench.real.notation import UNREAD, arguments_of
 from warpserve.bench.real.read import merged, read_run, read_runs, with_said
-from warpserve.bench.real.schema import Request, Run, Source
+from warpserve.bench.real.schema import Request, Run, Source, Step, StepRequest
 from warpserve.cli import app
 
 DATA = Path(__file__).parent / "data"
@@ -96,6 +96,21 @@ def test_guidellm() -> None:
     assert (concurrency.arrivals, concurrency.max_concurrency) == ("concurrency", 4)
 
 
+@pytest.mark.parametrize(
+    ("limit", "workload"), [(4, ("concurrency", 4)), (10_240, ("at once", None))]
+)
+def test_guidellm_s_throughput_may_have_a_limit(
+    tmp_path: Path, limit: int, workload: tuple[str, int | None]
+) -> None:
+    document = json.loads(gzip.decompress((REAL / "guidellm.json.gz").read_bytes()))
+    strategy = {"type_": "throughput", "max_concurrency": limit}
+    document["benchmarks"][0]["config"]["strategy"] = strategy
+    file = tmp_path / "guidellm.json"
+    file.write_text(json.dumps(document))
+    found = read_run(file).workload
+    assert (found.arrivals, found.max_concurrency, found.rate) == (*workload, None)
+
+
 def test_guidellm_of_another_version_is_refused(tmp_path: Path) -> None:
     document = json.loads(gzip.decompress((REAL / "guidellm.json.gz").read_bytes()))
     document["metadata"]["version"] = 3
@@ -134,6 +149,11 @@ def test_inference_perf(tmp_path: Path) -> None:
     summary = read_run(tmp_path / "summary_lifecycle_metrics.json")
     assert summary.workload.rate == 8.0
     assert summary.reported_s["tpot"]["p95"] == pytest.approx(0.010)
+    document = json.loads((tmp_path / "summary_lifecycle_metrics.json").read_text())
+    document["successes"]["latency"] = None
+    (tmp_path / "summary_lifecycle_metrics.json").write_text(json.dumps(document))
+    with pytest.raises(ImportFailed, match=r"successes\.latency"):
+        read_run(tmp_path / "summary_lifecycle_metrics.json")
 
 
 def test_llmservingsim() -> None:
@@ -149,6 +169,18 @@ def test_llmservingsim() -> None:
     assert round(values_of(run, "tpot").mean() * 1e3, 1) == 32.4
     assert min(r.queued_s - r.arrival_s for r in run.requests) == pytest.approx(0, abs=1e-6)  # type: ignore[operator]
     assert run.series[0].kv_usage == pytest.approx(0.1322)
+
+
+def test_a_row_that_breaks_off_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(SIM / "RTX4090", folder)
+    samples = next(folder.glob("timeseries.csv*"))
+    text = unpacked(samples, tmp_path) if samples.suffix == ".gz" else samples
+    whole = text.read_text().rstrip()
+    samples.unlink()
+    (folder / "timeseries.csv").write_text(whole.rpartition(",")[0])
+    with pytest.raises(ImportFailed, match=r"timeseries\.csv, line \d+: no row of 6 numbers"):
+        read_run(folder)
 
 
 def test_what_a_file_does_not_say_stays_unknown() -> None:
@@ -176,6 +208,7 @@ def test_a_vllm_log() -> None:
     assert (deployment.engine_version, deployment.kv_tokens) == ("0.24.0", 464_352)
     assert (deployment.tensor_parallel, deployment.max_num_batched_tokens) == (1, 8_192)
     assert deployment.prefix_caching
+    assert deployment.quantization == "none"
     assert deployment.cuda_graph_sizes is not None
     assert len(deployment.cuda_graph_sizes) == 51
     assert deployment.max_num_seqs is None  # a default, which the log does not say
@@ -316,6 +349,15 @@ def test_a_log_tells_what_the_client_does_not() -> None:
     assert [source.format for source in run.sources] == ["vllm-bench", "server-log"]
 
 
+def test_steps_are_kept_whichever_file_has_them() -> None:
+    client = read_run(REAL / "vllm.json.gz")
+    computed = StepRequest(new_tokens=1, cached_tokens=9, is_prefill=False)
+    recorded = run_of(steps=(Step(start_s=0, end_s=1, requests=(computed,)),))
+    assert merged(client, [recorded]).steps == merged(recorded, [client]).steps == recorded.steps
+    with pytest.raises(ImportFailed, match="two of the files have steps"):
+        merged(recorded, [recorded])
+
+
 def test_files_that_disagree_are_refused() -> None:
     run = with_said(read_run(REAL / "vllm.json.gz"), ["deployment.engine_version=0.19.0"])
     with pytest.raises(ImportFailed, match=r"engine_version is '0\.19\.0' here, '0\.24\.0' there"):
@@ -416,7 +458,7 @@ def test_several_runs_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "result.jsonl"
     file.write_bytes(line + line)
     assert len(read_runs(file)) == 2
-    with pytest.raises(ImportFailed, match="has 2 runs: say which"):
+    with pytest.raises(ImportFailed, match=r"say which by `warpserve import .* --select N"):
         read_run(file)
     assert read_run(file, select=2).completed
     with pytest.raises(ImportFailed, match="not one numbered 3"):
@@ -425,9 +467,10 @@ def test_several_runs_in_a_file(tmp_path: Path) -> None:
 
 def test_a_file_of_no_format_is_refused_with_the_formats(tmp_path: Path) -> None:
     file = tmp_path / "notes.json"
-    file.write_text("{}")
-    with pytest.raises(ImportFailed, match="vllm-bench: a JSON file of `vllm bench serve"):
-        read_run(file)
+    for document in ("{}", '{"metadata": null}'):
+        file.write_text(document)
+        with pytest.raises(ImportFailed, match="vllm-bench: a JSON file of `vllm bench serve"):
+            read_run(file)
     with pytest.raises(ImportFailed, match="no format 'csv'"):
         read_run(file, "csv")
 
