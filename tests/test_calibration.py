@@ -338,6 +338,21 @@ def test_steps_that_gave_several_tokens_tell_nothing() -> None:
     assert of_tokens(run.model_copy(update={"requests": drafted}), PLAIN) == []
 
 
+@pytest.mark.parametrize("has_itl", [True, False])
+def test_tokens_that_came_at_once_tell_nothing(has_itl: bool) -> None:
+    run = served([*ALONE, *OVERLAPPING], has_itl=has_itl)
+
+    def at_once(request: Request) -> Request:
+        itl_s = (0.0,) * 59 if has_itl else None
+        return request.model_copy(update={"latency_s": request.ttft_s, "itl_s": itl_s})
+
+    changed = [at_once(r) if i in (3, 15) else r for i, r in enumerate(run.requests)]
+    found = run.model_copy(update={"requests": tuple(changed)})
+    for each in [*of_tokens(found, PLAIN), *of_prefills(found, PLAIN)]:
+        assert each.measured_ns > 0
+    assert len(of_tokens(found, PLAIN)) > 0
+
+
 def test_without_more_concurrency_the_end_of_the_run_is_held_out() -> None:
     observations = [Observation(2, 1e6 * i, 2e6 * i) for i in range(1, 11)]
     known, others, what = split(observations, 8)
