@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from warpserve.bench.real.schema import Deployment
-from warpserve.bench.real.sglang_graphs import has_no_graphs
+from warpserve.bench.real.sglang_graphs import PHASES, has_no_graphs
 
 _OWN = frozenset(
     (
@@ -91,7 +91,6 @@ _OF_SIZES = (
 )
 """What graphs are captured for, as it was said: what came of it goes before, where it is known, and
 vLLM takes no largest size beside it that is not in it."""
-_PHASES: tuple[Literal["decode", "prefill"], ...] = ("decode", "prefill")
 
 
 def engine_flags(deployment: Deployment) -> list[str]:
@@ -123,7 +122,7 @@ def _sglang(deployment: Deployment) -> list[str]:
         arguments["disable_radix_cache"] = True
     # However it came to that: by a flag, by --cuda-graph-config, or by the engine's own rules.
     arguments |= {
-        f"disable_{phase}_cuda_graph": True for phase in _PHASES if has_no_graphs(said, phase)
+        f"disable_{phase}_cuda_graph": True for phase in PHASES if has_no_graphs(said, phase)
     }
     if deployment.cuda_graph_sizes:
         arguments = _without_sizes(arguments)

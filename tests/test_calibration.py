@@ -26,6 +26,7 @@ from warpserve.bench.calibration.observations import (
     of_first_tokens,
     of_recording,
     of_tokens,
+    prefill_sizes,
 )
 from warpserve.bench.calibration.prefills import of_prefills
 from warpserve.bench.calibration.sampling import Sampled, sampling_of
@@ -290,6 +291,19 @@ def test_prompts_that_wait_together_may_have_been_cut() -> None:
     cut = RealDeployment(max_num_batched_tokens=512)
     assert len(of_prefills(run.model_copy(update={"deployment": whole}), PLAIN)) == 3
     assert of_prefills(run.model_copy(update={"deployment": cut}), PLAIN) == []
+
+
+def test_prefills_of_sglang_s_are_padded_to_graphs_of_their_own() -> None:
+    known: dict[str, Any] = {"engine": "sglang", "cuda_graph_sizes": (1, 2, 4)}
+    config = {"prefill": {"backend": "breakable", "bs": [16, 32]}}
+    for arguments, sizes in (
+        ({}, SGLANG_PREFILL_SIZES),
+        ({"cuda_graph_config": config}, (16, 32)),
+        ({"cuda_graph_config": {"prefill": {"backend": "disabled", "bs": [16]}}}, ()),
+        ({"disable_cuda_graph": True}, ()),
+    ):
+        assert prefill_sizes(RealDeployment(**known, arguments=arguments)) == sizes
+    assert prefill_sizes(RealDeployment(engine="vllm", cuda_graph_sizes=(4, 2))) == [2, 4]
 
 
 def test_steps_of_both_kinds_are_not_taken_for_each_other() -> None:

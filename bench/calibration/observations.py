@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from warpserve.bench.calibration.timelines import Timeline, Waits, timelines_of
 from warpserve.bench.real.schema import Deployment, Run
+from warpserve.bench.real.sglang_graphs import graph_sizes
 from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.captured import SGLANG_PREFILL_SIZES, SIZES, padded_tokens
 from warpserve.predictors.predictor import Predictor
@@ -169,9 +170,11 @@ def decodes(contexts: Sequence[int], graph_sizes: Sequence[int] = SIZES) -> Batc
 
 def prefill_sizes(deployment: Deployment) -> Sequence[int]:
     """Tokens that steps with prefills are padded to, in order."""
-    if deployment.cuda_graph_sizes is not None:
-        return sorted(deployment.cuda_graph_sizes)
-    return SGLANG_PREFILL_SIZES if deployment.engine == "sglang" else SIZES
+    if deployment.engine == "sglang":
+        said = graph_sizes(deployment.arguments, "prefill")
+        return SGLANG_PREFILL_SIZES if said is None else said
+    sizes = deployment.cuda_graph_sizes
+    return SIZES if sizes is None else sorted(sizes)
 
 
 def _chunks(request: Timeline, budget: int | None, sizes: Sequence[int]) -> list[Batch]:

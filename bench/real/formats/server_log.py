@@ -152,7 +152,7 @@ def _sglang(log: _Log) -> tuple[Deployment, dict[str, int]]:
         kv_block_tokens=page_tokens,
         kv_tokens=tokens,
         prefix_caching=None if radix is None else not radix,
-        cuda_graph_sizes=graph_sizes(said) if sizes is None else sizes,
+        cuda_graph_sizes=graph_sizes(said, "decode") if sizes is None else sizes,
         memory_utilization=said.get("mem_fraction_static"),
         arguments=said,
     )

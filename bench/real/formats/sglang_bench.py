@@ -175,7 +175,7 @@ def _deployment(result: _Result) -> Deployment:
         kv_block_tokens=page_tokens,
         kv_tokens=tokens,
         prefix_caching=None if info.disable_radix_cache is None else not info.disable_radix_cache,
-        cuda_graph_sizes=graph_sizes(arguments),
+        cuda_graph_sizes=graph_sizes(arguments, "decode"),
         memory_utilization=info.mem_fraction_static,
         arguments=arguments,
     )
