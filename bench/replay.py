@@ -14,9 +14,9 @@ from warpserve.bench.compare.page import write_page
 from warpserve.bench.compare.thresholds import Threshold, exceeded
 from warpserve.bench.experiment import run_experiment
 from warpserve.bench.options import EnginePython, Out
+from warpserve.bench.real.cli import show_warnings
 from warpserve.bench.real.files import write_run
 from warpserve.bench.real.read import merged, read_run, with_said
-from warpserve.bench.real.schema import Run
 from warpserve.bench.run_folder import dated_folder
 from warpserve.bench.summary import Summary
 from warpserve.bench.twin import Twin, twin_of, write_arrivals
@@ -64,6 +64,7 @@ def replay(
         real = with_said(
             merged(read_run(files[0]), [read_run(file) for file in files[1:]]), said or []
         )
+        show_warnings(real)
         twin = twin_of(
             real,
             arrivals_file(folder),
@@ -83,7 +84,7 @@ def replay(
             typer.echo(yaml.safe_dump(document, sort_keys=False), nl=False)
             return
         with console(stderr=True).status(f"running, see {folder}"):
-            comparison = run_beside(real, twin, folder, str(files[0]))
+            comparison = run_beside(twin, folder, str(files[0]))
         too_large = exceeded(comparison, thresholds)
     except WarpserveError as error:
         fail(error)
@@ -95,19 +96,18 @@ def replay(
         raise typer.Exit(1)
 
 
-def run_beside(real: Run, twin: Twin, out: Path, name: str) -> Comparison:
+def run_beside(twin: Twin, out: Path, name: str) -> Comparison:
     """Runs the twin into ``out``, and leaves there the real run and how far apart both are.
 
-    Raises WarpserveError.
+    ``name``: of the real run. Raises WarpserveError.
     """
     run_twin(twin, out)
-    sent = real.model_copy(update={"requests": twin.requests})
-    write_run(out / "real.json.gz", sent)
+    write_run(out / "real.json.gz", twin.sent)
     run = read_run(out)
     # What differs was decided before, and said: a twin is compared whatever came out.
-    comparison = compare(run, [sent], [str(out), name], force=True)
+    comparison = compare(run, [twin.sent], [str(out), name], force=True)
     (out / "comparison.json").write_text(comparison.model_dump_json(indent=2) + "\n")
-    write_page(out / "comparison.html", comparison, [run, sent])
+    write_page(out / "comparison.html", comparison, [run, twin.sent])
     return comparison
 
 

@@ -9,13 +9,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from warpserve.bench.config import DRAFTING_FLAGS, RunConfig
-from warpserve.bench.real.schema import Deployment, Request, Run
+from warpserve.bench.real.notation import UNREAD
+from warpserve.bench.real.schema import Deployment, Request, Run, Sample, Step, Workload
 from warpserve.bench.twin_flags import engine_flags
 from warpserve.bench.twin_gpu import gpu_of, guessed_peers
 from warpserve.errors import WarpserveError
+
+_Timed = TypeVar("_Timed", Request, Sample, Step)
 
 
 class TwinError(WarpserveError):
@@ -27,8 +30,13 @@ class Twin:
     """An experiment, what it sends, and what is known to be otherwise than in the real run."""
 
     config: RunConfig
-    requests: tuple[Request, ...]
+    sent: Run
+    """The real run, of the requests that are sent again; instants count from the first of them."""
     notes: tuple[str, ...]
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        return self.sent.requests
 
 
 def twin_of(real: Run, arrivals: Path, *, flags: Sequence[str] = (), **said: Any) -> Twin:
@@ -38,14 +46,15 @@ def twin_of(real: Run, arrivals: Path, *, flags: Sequence[str] = (), **said: Any
     Raises TwinError, and ConfigError where what was said is wrong.
     """
     notes: list[str] = []
-    requests = _sendable(real, notes)
+    _check_arguments(real)
+    sent = _from_first(real.model_copy(update={"requests": _sendable(real, notes)}))
     given = {name: value for name, value in said.items() if value is not None}
     values: dict[str, Any] = {
         "engine": _engine(real.deployment, given, notes),
         "model": _known(given, "model", real.deployment.model),
         "gpu": _known(given, "gpu", gpu_of(real.deployment)),
         "workload": str(arrivals),
-        "num_requests": len(requests),
+        "num_requests": len(sent.requests),
         "kv_tokens": real.deployment.kv_tokens,
         "temperature": real.workload.temperature,
         "engine_flags": (*engine_flags(real.deployment), *flags),
@@ -59,7 +68,7 @@ def twin_of(real: Run, arrivals: Path, *, flags: Sequence[str] = (), **said: Any
         )
     if real.deployment.peers is None and (guess := guessed_peers(config.gpu)) is not None:
         notes.append(guess)
-    return Twin(config, requests, tuple(notes))
+    return Twin(config, sent, tuple(notes))
 
 
 def write_arrivals(path: Path, requests: Sequence[Request]) -> None:
@@ -76,15 +85,49 @@ def _sendable(real: Run, notes: list[str]) -> tuple[Request, ...]:
     """In the order of sending: those whose lengths are known."""
     if not real.requests:
         raise TwinError("the run has no requests, only figures: save it with details")
-    found = [r for r in real.completed if r.input_tokens and r.output_tokens]
-    if len(found) < len(real.completed):
-        missing = len(real.completed) - len(found)
+    completed = real.completed
+    missing = sum(r.input_tokens is None or r.output_tokens is None for r in completed)
+    if missing:
         raise TwinError(f"{missing} of its requests do not say how long they were")
-    if len(found) < len(real.requests):
-        left_out = len(real.requests) - len(found)
-        notes.append(f"{left_out} requests that failed are left out: how long is not known")
+    found = [r for r in completed if r.input_tokens and r.output_tokens]
+    if not found:
+        raise TwinError("none of its requests was answered: there is nothing to send again")
+    if failed := len(real.requests) - len(completed):
+        notes.append(f"{failed} requests that failed are left out: how long is not known")
+    if empty := len(completed) - len(found):
+        notes.append(f"{empty} requests without a token, asked or answered, are left out.")
     notes.append("Prompts are random tokens: prefixes that real ones shared are not.")
     return tuple(sorted(found, key=lambda request: request.arrival_s or 0.0))
+
+
+def _from_first(run: Run) -> Run:
+    """With instants that count from its first sending, as those of its twin will."""
+    arrivals_s = [r.arrival_s for r in run.requests if r.arrival_s is not None]
+    origin_s = min(arrivals_s, default=0.0)
+
+    def counted(part: _Timed, *names: str) -> _Timed:
+        instants_s = {name: getattr(part, name) for name in names}
+        known = {name: at_s - origin_s for name, at_s in instants_s.items() if at_s is not None}
+        return part.model_copy(update=known)
+
+    return run.model_copy(
+        update={
+            "requests": tuple(
+                counted(r, "arrival_s", "queued_s", "scheduled_s") for r in run.requests
+            ),
+            "series": tuple(counted(sample, "time_s") for sample in run.series),
+            "steps": tuple(counted(step, "start_s", "end_s") for step in run.steps),
+        }
+    )
+
+
+def _check_arguments(real: Run) -> None:
+    unread = [warning for warning in real.warnings if warning.startswith(UNREAD)]
+    if unread:
+        raise TwinError(
+            f"{'; '.join(unread)}: a twin would be started without them. Leave the log out, and "
+            "say what it says: --engine, --set deployment.…, and flags after --"
+        )
 
 
 def _engine(deployment: Deployment, given: dict[str, Any], notes: list[str]) -> str:
@@ -133,12 +176,17 @@ def _load(real: Run, notes: list[str]) -> dict[str, Any]:
         rate = workload.rate or math.inf
         if math.isfinite(rate):
             notes.append("Sending times are drawn at the same rate, under the same concurrency.")
-        return {"max_concurrency": workload.max_concurrency, "rate": rate}
+        return {"max_concurrency": workload.max_concurrency, **_drawn(workload, rate)}
     if all(request.arrival_s is not None for request in real.requests):
         return {"arrival": "trace"}
     if workload.rate is None:
         raise TwinError("the run says neither when requests were sent nor at which rate")
     notes.append("Sending times are drawn at the same rate: the real ones are not known.")
+    return _drawn(workload, workload.rate)
+
+
+def _drawn(workload: Workload, rate: float) -> dict[str, Any]:
+    """From the same process, or from Poisson's where it is none that is drawn here."""
     if workload.arrivals == "gamma" and workload.burstiness is not None:
-        return {"arrival": f"gamma:{workload.burstiness}", "rate": workload.rate}
-    return {"arrival": "poisson", "rate": workload.rate}
+        return {"arrival": f"gamma:{workload.burstiness}", "rate": rate}
+    return {"arrival": "constant" if workload.arrivals == "constant" else "poisson", "rate": rate}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from warpserve.bench.real.schema import Deployment
+from warpserve.bench.real.sglang_graphs import PHASES, has_no_graphs
 
 _OWN = frozenset(
     (
@@ -13,6 +15,7 @@ _OWN = frozenset(
         *("host", "port", "uds", "api_key", "root_path", "ssl_keyfile", "ssl_certfile", "seed"),
         *("disable_log_requests", "disable_log_stats", "enable_log_requests", "uvicorn_log_level"),
         *("hf_token", "num_gpu_blocks_override", "block_size"),
+        *("allowed_origins", "allowed_methods", "allowed_headers"),
     )
 )
 """Arguments of a real vLLM that are its own place's, or that the twin says itself."""
@@ -51,7 +54,13 @@ _SGLANG = {
 _OF_SGLANG_S_SCHEDULER = (
     *("schedule_policy", "schedule_conservativeness", "max_prefill_tokens", "prefill_max_requests"),
     *("enable_mixed_chunk", "enable_priority_scheduling", "stream_interval"),
-    *("disable_radix_cache", "disable_overlap_schedule", "disable_cuda_graph"),
+    *("disable_radix_cache", "disable_overlap_schedule"),
+    *("disable_cuda_graph", "disable_cuda_graph_padding"),
+    *("disable_decode_cuda_graph", "cuda_graph_backend_decode"),
+    *("cuda_graph_bs_decode", "cuda_graph_max_bs_decode"),
+    *("disable_prefill_cuda_graph", "cuda_graph_backend_prefill"),
+    *("cuda_graph_bs_prefill", "cuda_graph_max_bs_prefill", "cuda_graph_max_seq_len_prefill"),
+    *("cuda_graph_prefill_max_context", "cuda_graph_tc_compiler"),
     *("ep_size", "enable_dp_attention", "moe_a2a_backend", "load_balance_method"),
     *("enable_hierarchical_cache", "hicache_ratio", "hicache_size", "hicache_write_policy"),
     *("hicache_storage_backend", "hicache_storage_prefetch_policy"),
@@ -71,8 +80,17 @@ _ALONE = {
     "pp_size": 1,
     "dp_size": 1,
     "ep_size": 1,
+    "quantization": "none",
 }
 """Not said: it is what the engine does without a word."""
+
+
+_OF_SIZES = (
+    *("cudagraph_capture_sizes", "max_cudagraph_capture_size"),
+    *("cuda_graph_bs_decode", "cuda_graph_max_bs_decode"),
+)
+"""What graphs are captured for, as it was said: what came of it goes before, where it is known, and
+vLLM takes no largest size beside it that is not in it."""
 
 
 def engine_flags(deployment: Deployment) -> list[str]:
@@ -81,21 +99,16 @@ def engine_flags(deployment: Deployment) -> list[str]:
 
 
 def _vllm(deployment: Deployment) -> list[str]:
-    arguments = {k: v for k, v in deployment.arguments.items() if k not in _OWN and v is not None}
+    arguments = {k: v for k, v in deployment.arguments.items() if k not in _OWN}
     for field, name in _VLLM.items():
-        value = getattr(deployment, field)
-        if value is not None and name not in arguments:
-            arguments[name] = value
-    flags = [
-        flag
-        for name, value in arguments.items()
-        if name not in _ALONE or value != _ALONE[name]
-        for flag in _flag(name, value)
-    ]
-    sizes = deployment.cuda_graph_sizes
-    if sizes:
-        return [*flags, "--cudagraph-capture-sizes", *map(str, sizes)]
-    return flags if sizes is None or "--enforce-eager" in flags else [*flags, "--enforce-eager"]
+        if arguments.get(name) is None:
+            arguments[name] = getattr(deployment, field)
+    if deployment.cuda_graph_sizes:
+        arguments = _without_sizes(arguments)
+        arguments["cudagraph_capture_sizes"] = deployment.cuda_graph_sizes
+    elif deployment.cuda_graph_sizes == ():
+        arguments["enforce_eager"] = True
+    return _flags(arguments)
 
 
 def _sglang(deployment: Deployment) -> list[str]:
@@ -107,13 +120,33 @@ def _sglang(deployment: Deployment) -> list[str]:
     arguments |= {name: said[name] for name in _OF_SGLANG_S_SCHEDULER if name in said}
     if deployment.prefix_caching is False:
         arguments["disable_radix_cache"] = True
-    if deployment.cuda_graph_sizes == ():
+    # However it came to that: by a flag, by --cuda-graph-config, or by the engine's own rules.
+    arguments |= {
+        f"disable_{phase}_cuda_graph": True for phase in PHASES if has_no_graphs(said, phase)
+    }
+    if deployment.cuda_graph_sizes:
+        arguments = _without_sizes(arguments)
+        arguments["cuda_graph_bs_decode"] = deployment.cuda_graph_sizes
+    elif deployment.cuda_graph_sizes == () and not arguments.get("disable_decode_cuda_graph"):
         arguments["disable_cuda_graph"] = True
+    # What is off by a flag has none to be on.
+    return _flags({name: value for name, value in arguments.items() if value is not False})
+
+
+def _without_sizes(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Also not in vLLM's ``compilation_config``, beside which they may not be said."""
+    kept = {name: value for name, value in arguments.items() if name not in _OF_SIZES}
+    if isinstance(compiled := kept.get("compilation_config"), Mapping):
+        kept["compilation_config"] = {k: v for k, v in compiled.items() if k not in _OF_SIZES}
+    return kept
+
+
+def _flags(arguments: Mapping[str, Any]) -> list[str]:
     return [
         flag
         for name, value in arguments.items()
         if value is not None and (name not in _ALONE or value != _ALONE[name])
-        for flag in ([] if value is False else _flag(name, value))
+        for flag in _flag(name, value)
     ]
 
 
@@ -121,6 +154,10 @@ def _flag(name: str, value: Any) -> list[str]:
     dashed = name.replace("_", "-")
     if isinstance(value, bool):
         return [f"--{dashed}" if value else f"--no-{dashed}"]
-    if isinstance(value, dict | list | tuple):
-        return [f"--{dashed}", json.dumps(value)]
-    return [f"--{dashed}", str(value)]
+    if isinstance(value, list | tuple):
+        return [f"--{dashed}", *map(_text, value)] if value else []
+    return [f"--{dashed}", _text(value)]
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, Mapping) else str(value)

@@ -26,6 +26,7 @@ from warpserve.bench.calibration.observations import (
     of_first_tokens,
     of_recording,
     of_tokens,
+    prefill_sizes,
 )
 from warpserve.bench.calibration.prefills import of_prefills
 from warpserve.bench.calibration.sampling import Sampled, sampling_of
@@ -292,6 +293,19 @@ def test_prompts_that_wait_together_may_have_been_cut() -> None:
     assert of_prefills(run.model_copy(update={"deployment": cut}), PLAIN) == []
 
 
+def test_prefills_of_sglang_s_are_padded_to_graphs_of_their_own() -> None:
+    known: dict[str, Any] = {"engine": "sglang", "cuda_graph_sizes": (1, 2, 4)}
+    config = {"prefill": {"backend": "breakable", "bs": [16, 32]}}
+    for arguments, sizes in (
+        ({}, SGLANG_PREFILL_SIZES),
+        ({"cuda_graph_config": config}, (16, 32)),
+        ({"cuda_graph_config": {"prefill": {"backend": "disabled", "bs": [16]}}}, ()),
+        ({"disable_cuda_graph": True}, ()),
+    ):
+        assert prefill_sizes(RealDeployment(**known, arguments=arguments)) == sizes
+    assert prefill_sizes(RealDeployment(engine="vllm", cuda_graph_sizes=(4, 2))) == [2, 4]
+
+
 def test_steps_of_both_kinds_are_not_taken_for_each_other() -> None:
     """``--enable-mixed-chunk``, or a run that does not say its engine."""
     mixed = served(OVERLAPPING)
@@ -336,6 +350,21 @@ def test_steps_that_gave_several_tokens_tell_nothing() -> None:
     run = served(ALONE)
     drafted = tuple(r.model_copy(update={"itl_s": (r.itl_s or ())[::2]}) for r in run.requests)
     assert of_tokens(run.model_copy(update={"requests": drafted}), PLAIN) == []
+
+
+@pytest.mark.parametrize("has_itl", [True, False])
+def test_tokens_that_came_at_once_tell_nothing(has_itl: bool) -> None:
+    run = served([*ALONE, *OVERLAPPING], has_itl=has_itl)
+
+    def at_once(request: Request) -> Request:
+        itl_s = (0.0,) * 59 if has_itl else None
+        return request.model_copy(update={"latency_s": request.ttft_s, "itl_s": itl_s})
+
+    changed = [at_once(r) if i in (3, 15) else r for i, r in enumerate(run.requests)]
+    found = run.model_copy(update={"requests": tuple(changed)})
+    for each in [*of_tokens(found, PLAIN), *of_prefills(found, PLAIN)]:
+        assert each.measured_ns > 0
+    assert len(of_tokens(found, PLAIN)) > 0
 
 
 def test_without_more_concurrency_the_end_of_the_run_is_held_out() -> None:
@@ -547,6 +576,39 @@ def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
         result = calibrate(*arguments)
         assert result.exit_code == 2
         assert said in result.output
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ({"model": "Qwen/Qwen3-32B"}, "says model Qwen/Qwen3-32B, and not llama-3.1-8b"),
+        ({"gpu": "NVIDIA GeForce RTX 4090"}, "says gpu NVIDIA GeForce RTX 4090, and not h100-sxm"),
+        ({"engine_version": "0.19.0"}, "says engine_version 0.19.0, and not 0.24.0"),
+        ({"data_parallel": 2}, "says data_parallel 2, and not 1"),
+        ({"expert_parallel": True}, "says expert_parallel True, and not False"),
+        ({"quantization": "fp8"}, "says quantization fp8, and not weights in bf16"),
+        ({"gpu": "NVIDIA H100 80GB HBM3", "model": "meta-llama/Llama-3.1-8B-Instruct"}, None),
+        ({"engine_version": "0.24.0+cu130", "quantization": "none"}, None),
+    ],
+)
+def test_a_run_of_another_deployment_is_refused(
+    tmp_path: Path, said: dict[str, Any], wrong: str | None
+) -> None:
+    deployment = RealDeployment.model_validate({"engine": "vllm"} | said)
+    run = served([*ALONE, *TOGETHER]).model_copy(update={"deployment": deployment})
+    write_run(tmp_path / "real.json", run)
+    result = calibrate(str(tmp_path / "real.json"), *OPTIONS, "--engine", "vllm==0.24.0")
+    assert result.exit_code == (0 if wrong is None else 2), result.output
+    assert wrong is None or f"the run {wrong}: say another --" in result.output
+
+
+def test_the_engine_is_the_run_s_where_none_is_said(tmp_path: Path) -> None:
+    deployment = RealDeployment(engine="vllm", engine_version="0.19.0+cu128")
+    run = served([*ALONE, *TOGETHER]).model_copy(update={"deployment": deployment})
+    write_run(tmp_path / "real.json", run)
+    result = calibrate(str(tmp_path / "real.json"), *OPTIONS, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["deployment"] == "llama-3.1-8b on h100-sxm, vllm==0.19.0"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from warpserve.bench.compare.comparable import differences
+from warpserve.bench.compare.comparable import differences, not_known
 from warpserve.bench.compare.comparison import Comparison, NotComparable, compare
 from warpserve.bench.compare.curves import curves_of
 from warpserve.bench.compare.figures import ks_distance, metrics_of, throughput_of
@@ -140,6 +140,7 @@ def test_without_requests_the_tools_own_figures_are_compared() -> None:
         ("model", "llama-3.1-8b", "qwen3-8b", "refused"),
         ("gpu", "h100-sxm", "NVIDIA GeForce RTX 4090", "refused"),
         ("tensor_parallel", 1, 2, "refused"),
+        ("quantization", "none", "fp8", "refused"),
         ("engine_version", "0.19.0", "0.24.0", "flagged"),
         ("kv_tokens", 41_408, 50_000, "flagged"),
         ("max_num_seqs", 128, 256, "flagged"),
@@ -160,6 +161,7 @@ def test_deployments_that_differ(field: str, ours: Any, theirs: Any, weight: str
         ({"rate": math.inf}, {"rate": 8.0}, "rate"),
         ({"rate": 4.0, "burstiness": 1.0}, {"rate": 4.0, "burstiness": 0.5}, "burstiness"),
         ({"max_concurrency": 4}, {"max_concurrency": 8}, "max concurrency"),
+        ({"client": "vllm bench serve"}, {"max_concurrency": 8}, "max concurrency"),
     ],
 )
 def test_workloads_that_differ_are_refused(ours: Any, theirs: Any, name: str) -> None:
@@ -168,6 +170,14 @@ def test_workloads_that_differ_are_refused(ours: Any, theirs: Any, name: str) ->
     with pytest.raises(NotComparable, match=f"{name}: "):
         compared(run, real)
     assert compared(run, real, force=True).differences[0].weight == "refused"
+
+
+def test_a_client_that_need_not_say_its_limit_is_not_taken_to_have_none() -> None:
+    limited = run_of(workload=Workload(client="warpserve bench", max_concurrency=8))
+    for client, is_known in (("aiperf", False), ("sglang.bench_serving", True)):
+        real = run_of(workload=Workload(client=client))
+        assert what(limited, real) == ({"max concurrency": "refused"} if is_known else {})
+        assert ("max concurrency" in not_known(limited, real)) is not is_known
 
 
 def test_another_temperature_is_flagged() -> None:

@@ -17,8 +17,9 @@ from warpserve.bench.real.files import ImportFailed, read_written, write_run
 from warpserve.bench.real.formats import server_log
 from warpserve.bench.real.metrics import makespan_s, throughputs, values_of
 from warpserve.bench.real.names import gpu_kind, model_name
+from warpserve.bench.real.notation import UNREAD, arguments_of
 from warpserve.bench.real.read import merged, read_run, read_runs, with_said
-from warpserve.bench.real.schema import Request, Run, Source
+from warpserve.bench.real.schema import Request, Run, Source, Step, StepRequest
 from warpserve.cli import app
 
 DATA = Path(__file__).parent / "data"
@@ -95,6 +96,21 @@ def test_guidellm() -> None:
     assert (concurrency.arrivals, concurrency.max_concurrency) == ("concurrency", 4)
 
 
+@pytest.mark.parametrize(
+    ("limit", "workload"), [(4, ("concurrency", 4)), (10_240, ("at once", None))]
+)
+def test_guidellm_s_throughput_may_have_a_limit(
+    tmp_path: Path, limit: int, workload: tuple[str, int | None]
+) -> None:
+    document = json.loads(gzip.decompress((REAL / "guidellm.json.gz").read_bytes()))
+    strategy = {"type_": "throughput", "max_concurrency": limit}
+    document["benchmarks"][0]["config"]["strategy"] = strategy
+    file = tmp_path / "guidellm.json"
+    file.write_text(json.dumps(document))
+    found = read_run(file).workload
+    assert (found.arrivals, found.max_concurrency, found.rate) == (*workload, None)
+
+
 def test_guidellm_of_another_version_is_refused(tmp_path: Path) -> None:
     document = json.loads(gzip.decompress((REAL / "guidellm.json.gz").read_bytes()))
     document["metadata"]["version"] = 3
@@ -133,6 +149,11 @@ def test_inference_perf(tmp_path: Path) -> None:
     summary = read_run(tmp_path / "summary_lifecycle_metrics.json")
     assert summary.workload.rate == 8.0
     assert summary.reported_s["tpot"]["p95"] == pytest.approx(0.010)
+    document = json.loads((tmp_path / "summary_lifecycle_metrics.json").read_text())
+    document["successes"]["latency"] = None
+    (tmp_path / "summary_lifecycle_metrics.json").write_text(json.dumps(document))
+    with pytest.raises(ImportFailed, match=r"successes\.latency"):
+        read_run(tmp_path / "summary_lifecycle_metrics.json")
 
 
 def test_llmservingsim() -> None:
@@ -148,6 +169,18 @@ def test_llmservingsim() -> None:
     assert round(values_of(run, "tpot").mean() * 1e3, 1) == 32.4
     assert min(r.queued_s - r.arrival_s for r in run.requests) == pytest.approx(0, abs=1e-6)  # type: ignore[operator]
     assert run.series[0].kv_usage == pytest.approx(0.1322)
+
+
+def test_a_row_that_breaks_off_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(SIM / "RTX4090", folder)
+    samples = next(folder.glob("timeseries.csv*"))
+    text = unpacked(samples, tmp_path) if samples.suffix == ".gz" else samples
+    whole = text.read_text().rstrip()
+    samples.unlink()
+    (folder / "timeseries.csv").write_text(whole.rpartition(",")[0])
+    with pytest.raises(ImportFailed, match=r"timeseries\.csv, line \d+: no row of 6 numbers"):
+        read_run(folder)
 
 
 def test_what_a_file_does_not_say_stays_unknown() -> None:
@@ -175,6 +208,7 @@ def test_a_vllm_log() -> None:
     assert (deployment.engine_version, deployment.kv_tokens) == ("0.24.0", 464_352)
     assert (deployment.tensor_parallel, deployment.max_num_batched_tokens) == (1, 8_192)
     assert deployment.prefix_caching
+    assert deployment.quantization == "none"
     assert deployment.cuda_graph_sizes is not None
     assert len(deployment.cuda_graph_sizes) == 51
     assert deployment.max_num_seqs is None  # a default, which the log does not say
@@ -201,20 +235,79 @@ def test_an_sglang_log(tmp_path: Path) -> None:
     assert deployment.prefix_caching
 
 
+@pytest.mark.parametrize(
+    ("version", "config", "captured", "sizes"),
+    [
+        ("0.5.14", "PhaseConfig(backend='full', max_bs=8, bs=[1, 2, 4, 8])", "begin", (1, 2, 4)),
+        ("0.5.23", "{'backend': 'full', 'max_bs': 8, 'bs': [1, 2, 4, 8]}", "end", (1, 2, 4)),
+        ("0.5.23", "{'backend': 'full', 'max_bs': 8, 'bs': [1, 2, 4, 8]}", None, (1, 2, 4, 8)),
+        ("0.5.23", "{'backend': 'disabled', 'max_bs': 8, 'bs': [1, 2, 4, 8]}", None, ()),
+    ],
+)
+def test_an_sglang_log_tells_of_graphs_by_phase(
+    tmp_path: Path, version: str, config: str, captured: str | None, sizes: tuple[int, ...]
+) -> None:
+    prefill = "'prefill': {'backend': 'breakable', 'bs': [16, 32]}"
+    said = f"{{'page_size': 1, 'cuda_graph_config': {{'decode': {config}, {prefill}}}}}"
+    if version == "0.5.14":
+        said = (
+            f"ServerArgs(page_size=1, cuda_graph_config=CudaGraphConfig(decode={config}, "
+            "prefill=PhaseConfig(backend='breakable', bs=[16, 32])))"
+        )
+    lines = [
+        f"server_args={said}",
+        "Capture target prefill CUDA graph begin. backend=breakable, num_tokens=[16, 32]",
+        f"Capture target decode CUDA graph {captured}. num_tokens_per_bs=1, bs=[1, 2, 4], x=1"
+        if captured
+        else "",
+    ]
+    (tmp_path / "server.log").write_text("\n".join(lines))
+    run = read_run(tmp_path / "server.log")
+    assert run.deployment.cuda_graph_sizes == sizes
+    assert run.warnings == {}
+
+
+def test_an_sglang_that_cuts_no_prompts_has_no_budget(tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_text("server_args={'page_size': 1, 'chunked_prefill_size': -1}")
+    deployment = read_run(tmp_path / "server.log").deployment
+    assert deployment.max_num_batched_tokens is None
+    assert deployment.arguments["chunked_prefill_size"] == -1
+
+
+def test_objects_and_members_among_arguments_are_read_as_options_take_them() -> None:
+    said, warnings = arguments_of(
+        "{'compilation_config': {'mode': <CompilationMode.VLLM_COMPILE: 3>, 'cudagraph_mode': "
+        "<CUDAGraphMode.FULL_DECODE_ONLY: (2, 0)>, 'shapes': <ShapesType.BACKED: 'backed'>}, "
+        "'kv_transfer_config': KVTransferConfig(kv_connector='X', kv_rank=None), "
+        "'of_old': {\"level\": 3, \"debug\": null}, 'odd': PosixPath('/a'), 'seed': 0}"
+    )
+    assert said == {
+        "compilation_config": {
+            "mode": "VLLM_COMPILE",
+            "cudagraph_mode": "FULL_DECODE_ONLY",
+            "shapes": "backed",
+        },
+        "kv_transfer_config": {"kv_connector": "X", "kv_rank": None},
+        "of_old": {"level": 3, "debug": None},
+        "seed": 0,
+    }
+    assert list(warnings) == [f"{UNREAD}'odd' is no plain value"]
+
+
 def test_arguments_in_no_notation_are_said_to_be_unread(tmp_path: Path) -> None:
     file = tmp_path / "server.log"
     file.write_text(SGLANG_LOG)
     run = read_run(file)
     assert run.deployment.kv_tokens == 431_234
     assert run.deployment.model is None
-    assert list(run.warnings) == ["the arguments of the server are in no notation of Python's"]
+    assert list(run.warnings) == [f"{UNREAD}they are in no notation of Python's"]
 
 
 def test_arguments_without_names_are_said_to_be_unread(tmp_path: Path) -> None:
     file = unpacked(REAL / "vllm-server.log.gz", tmp_path)
     text = re.sub(r"(?<=non-default args: ){.*}", "{'a', 'b'}", file.read_text())
     file.write_text(text)
-    assert "the arguments of the server are no names and values" in read_run(file).warnings
+    assert f"{UNREAD}they are no names and values" in read_run(file).warnings
 
 
 def test_statistics_of_several_engines_are_added_up(tmp_path: Path) -> None:
@@ -254,6 +347,15 @@ def test_a_log_tells_what_the_client_does_not() -> None:
     assert run.deployment.kv_tokens == 464_352
     assert len(run.requests) == 24
     assert [source.format for source in run.sources] == ["vllm-bench", "server-log"]
+
+
+def test_steps_are_kept_whichever_file_has_them() -> None:
+    client = read_run(REAL / "vllm.json.gz")
+    computed = StepRequest(new_tokens=1, cached_tokens=9, is_prefill=False)
+    recorded = run_of(steps=(Step(start_s=0, end_s=1, requests=(computed,)),))
+    assert merged(client, [recorded]).steps == merged(recorded, [client]).steps == recorded.steps
+    with pytest.raises(ImportFailed, match="two of the files have steps"):
+        merged(recorded, [recorded])
 
 
 def test_files_that_disagree_are_refused() -> None:
@@ -329,6 +431,7 @@ def test_sglang_says_what_its_server_runs_as(tmp_path: Path) -> None:
         "max_total_num_tokens": 6_400,
         "disable_radix_cache": True,
         "schedule_policy": "fcfs",
+        "cuda_graph_config": {"decode": {"backend": "full", "bs": [1, 2]}},
     }
     file = tmp_path / "result.jsonl"
     file.write_text(json.dumps(document | {"backend": "sglang", "server_info": info}))
@@ -336,6 +439,7 @@ def test_sglang_says_what_its_server_runs_as(tmp_path: Path) -> None:
     assert (deployment.engine, deployment.engine_version) == ("sglang", "0.5.23")
     assert (deployment.kv_blocks, deployment.kv_tokens) == (100, 6_400)
     assert deployment.prefix_caching is False
+    assert deployment.cuda_graph_sizes == (1, 2)
     assert deployment.arguments["schedule_policy"] == "fcfs"
 
 
@@ -354,7 +458,7 @@ def test_several_runs_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "result.jsonl"
     file.write_bytes(line + line)
     assert len(read_runs(file)) == 2
-    with pytest.raises(ImportFailed, match="has 2 runs: say which"):
+    with pytest.raises(ImportFailed, match=r"say which by `warpserve import .* --select N"):
         read_run(file)
     assert read_run(file, select=2).completed
     with pytest.raises(ImportFailed, match="not one numbered 3"):
@@ -363,9 +467,10 @@ def test_several_runs_in_a_file(tmp_path: Path) -> None:
 
 def test_a_file_of_no_format_is_refused_with_the_formats(tmp_path: Path) -> None:
     file = tmp_path / "notes.json"
-    file.write_text("{}")
-    with pytest.raises(ImportFailed, match="vllm-bench: a JSON file of `vllm bench serve"):
-        read_run(file)
+    for document in ("{}", '{"metadata": null}'):
+        file.write_text(document)
+        with pytest.raises(ImportFailed, match="vllm-bench: a JSON file of `vllm bench serve"):
+            read_run(file)
     with pytest.raises(ImportFailed, match="no format 'csv'"):
         read_run(file, "csv")
 

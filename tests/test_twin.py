@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from typer.testing import CliRunner
 from warpserve.bench.config import RunConfig
 from warpserve.bench.experiment import planned_of
 from warpserve.bench.real.read import merged, read_run, with_said
-from warpserve.bench.real.schema import Deployment, Request, Run, Source, Workload
+from warpserve.bench.real.schema import Deployment, Request, Run, Sample, Source, Workload
 from warpserve.bench.twin import Twin, TwinError, twin_of, write_arrivals
 from warpserve.cli import app
 
@@ -164,6 +166,47 @@ def test_arguments_of_every_kind_become_flags() -> None:
     )
 
 
+def test_lists_become_values_of_their_flag_and_sizes_are_said_once() -> None:
+    arguments = {
+        "lora_modules": ["a=/b", {"name": "c", "path": "/d"}],
+        "cudagraph_capture_sizes": [1, 2, 3],
+        "max_cudagraph_capture_size": 3,
+        "compilation_config": {"mode": "NONE", "cudagraph_capture_sizes": [1, 2, 3]},
+        "middleware": [],
+    }
+    flags = twin(small(arguments=arguments, cuda_graph_sizes=(1, 2))).config.engine_flags
+    assert flags == (
+        *("--lora-modules", "a=/b", '{"name": "c", "path": "/d"}'),
+        *("--compilation-config", '{"mode": "NONE"}'),
+        *("--cudagraph-capture-sizes", "1", "2"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "sizes", "flags"),
+    [
+        ({"cuda_graph_bs_decode": [1, 2]}, None, ("--cuda-graph-bs-decode", "1", "2")),
+        ({"cuda_graph_max_bs_decode": 9}, (1, 8), ("--cuda-graph-bs-decode", "1", "8")),
+        ({"disable_decode_cuda_graph": True}, (), ("--disable-decode-cuda-graph",)),
+        (
+            {"cuda_graph_config": {"decode": {"backend": "disabled"}, "prefill": {"backend": "x"}}},
+            (),
+            ("--disable-decode-cuda-graph",),
+        ),
+        (
+            {"cuda_graph_config": {"prefill": {"backend": "disabled"}}},
+            (1,),
+            ("--disable-prefill-cuda-graph", "--cuda-graph-bs-decode", "1"),
+        ),
+    ],
+)
+def test_graphs_of_sglang_s_are_repeated_by_phase(
+    said: dict[str, Any], sizes: tuple[int, ...] | None, flags: tuple[str, ...]
+) -> None:
+    real = small(engine="sglang", engine_version="0.5.23", arguments=said, cuda_graph_sizes=sizes)
+    assert twin(real).config.engine_flags == flags
+
+
 def test_an_engine_without_graphs_has_none() -> None:
     assert twin(small(cuda_graph_sizes=())).config.engine_flags == ("--enforce-eager",)
 
@@ -177,11 +220,19 @@ def test_a_concurrency_is_kept_and_not_the_times_that_came_of_it() -> None:
     assert (config.max_concurrency, config.rate, config.arrival) == (8, math.inf, "poisson")
 
 
+def test_under_a_concurrency_requests_come_from_the_same_process() -> None:
+    limited = Workload(max_concurrency=8, rate=4.0, arrivals="gamma", burstiness=0.2)
+    config = twin(small(workload=limited)).config
+    assert (config.max_concurrency, config.rate, config.arrival) == (8, 4.0, "gamma:0.2")
+
+
 def test_unknown_sending_times_are_drawn_and_said_to_be() -> None:
     unknown = request(arrival_s=None)
     made = twin(small(unknown, workload=Workload(rate=4.0, arrivals="gamma", burstiness=0.5)))
     assert (made.config.arrival, made.config.rate) == ("gamma:0.5", 4.0)
     assert any("drawn at the same rate" in note for note in made.notes)
+    even = twin(small(unknown, workload=Workload(rate=4.0, arrivals="constant")))
+    assert even.config.arrival == "constant"
     with pytest.raises(TwinError, match="neither when requests were sent nor at which rate"):
         twin(small(unknown))
 
@@ -191,10 +242,42 @@ def test_requests_that_can_not_be_sent() -> None:
     made = twin(small(request(), failed))
     assert len(made.requests) == 1
     assert any("1 requests that failed are left out" in note for note in made.notes)
+    empty = twin(small(request(), request(output_tokens=0)))
+    assert len(empty.requests) == 1
+    assert any("1 requests without a token" in note for note in empty.notes)
+    with pytest.raises(TwinError, match="nothing to send again"):
+        twin(small(failed))
     with pytest.raises(TwinError, match="do not say how long"):
         twin(small(request(output_tokens=None)))
     with pytest.raises(TwinError, match="only figures"):
         twin(read_run(DATA / "real_runs" / "vllm-summary.json"))
+
+
+def test_instants_count_from_the_first_request_that_is_sent(tmp_path: Path) -> None:
+    failed = Request(status="failed", error="refused", arrival_s=0.0)
+    later = [request(arrival_s=at_s, queued_s=at_s + 0.1) for at_s in (2.0, 5.0)]
+    real = small(failed, *later).model_copy(update={"series": (Sample(time_s=2.5, running=1),)})
+    made = twin(real)
+    assert [r.arrival_s for r in made.requests] == [0.0, 3.0]
+    assert [r.queued_s for r in made.requests] == pytest.approx([0.1, 3.1])
+    assert made.sent.series[0].time_s == 0.5
+    write_arrivals(tmp_path / "arrivals.csv", made.requests)
+    rows = (tmp_path / "arrivals.csv").read_text().splitlines()[1:]
+    assert [row.split(",")[0] for row in rows] == ["0", "3000000000"]
+
+
+def test_a_log_whose_arguments_are_unread_makes_no_twin(tmp_path: Path) -> None:
+    text = gzip.decompress(VLLM_LOG.read_bytes()).decode()
+    log = tmp_path / "server.log"
+    log.write_text(text.replace("non-default args: {", "non-default args: {'odd': <object at 0>, "))
+    command = ["replay", str(VLLM), str(log), "--gpu", "h100-sxm", "--dry-run"]
+    refused = CliRunner().invoke(app, command)
+    assert refused.exit_code == 2
+    assert "a twin would be started without them" in refused.output
+    log.write_text(re.sub("non-default args.*", "", text))
+    shown = CliRunner().invoke(app, command)
+    assert shown.exit_code == 0, shown.output
+    assert "warning: the log does not say with which arguments" in shown.stderr
 
 
 def test_the_command_shows_the_experiment() -> None:

@@ -16,18 +16,17 @@ from warpserve.bench.calibration.fitting import Errors, Line, Split
 from warpserve.bench.calibration.frontends import FoundFrontend, frontend_of
 from warpserve.bench.calibration.prefills import of_prefills
 from warpserve.bench.calibration.sampling import Sampled, sampling_of
+from warpserve.bench.calibration.told import engine_of, told
 from warpserve.bench.models import model_named
 from warpserve.bench.predict import options
 from warpserve.bench.predict.asked import asked_deployment
 from warpserve.bench.real.formats import recording
 from warpserve.bench.real.read import merged, read_run
 from warpserve.bench.real.schema import Run
-from warpserve.bench.run_folder import RunError
 from warpserve.console import console, fail
 from warpserve.errors import WarpserveError
 from warpserve.predictors.batch import Sampling
 from warpserve.predictors.calibration import Calibration
-from warpserve.predictors.deployment import Deployment
 from warpserve.predictors.eager import launches
 from warpserve.predictors.predictor import Predictor, PredictorError
 from warpserve.predictors.replay import recorded_steps
@@ -39,9 +38,6 @@ from warpserve.predictors.spec import (
     predictor_of,
 )
 
-_LAYOUT = (("engine", "--engine"), ("tensor_parallel", "--tp"), ("pipeline_parallel", "--pp"))
-"""What a run may say of itself goes before what is said of it."""
-
 
 def calibrate(
     files: Annotated[
@@ -50,7 +46,9 @@ def calibrate(
     ],
     model: options.Model,
     gpu: options.Gpu,
-    engine: Annotated[str, typer.Option(help="ENGINE==VERSION of the run")] = "vllm==0.24.0",
+    engine: Annotated[
+        str | None, typer.Option(help="ENGINE==VERSION of the run [as it says, or vllm==0.24.0]")
+    ] = None,
     predictor: Annotated[
         str, typer.Option(help="what to calibrate: aiconfigurator, analytic, learned:FILE, …")
     ] = "aiconfigurator",
@@ -76,11 +74,12 @@ def calibrate(
     try:
         if parse(predictor).options != Options():
             raise PredictorError(f"{predictor}: scale and host are what is to be found")
+        run = merged(read_run(files[0]), [read_run(file) for file in files[1:]])
+        engine = engine or engine_of(run)
         deployment = asked_deployment(
             model, gpu, engine, tp=tp, pp=pp, dp=dp, ep=ep, weights=weights, kv_cache=kv_cache
         )
-        run = merged(read_run(files[0]), [read_run(file) for file in files[1:]])
-        run = _told(run, deployment)
+        run = told(run, deployment, model, gpu)
         sampling = sampling_of(run, model_named(model).generation())
         found = _Calibrated(
             files, run, predictor_of(predictor, deployment), sampling, concurrency,
@@ -99,25 +98,6 @@ def calibrate(
         typer.echo(json.dumps(asdict(calibration), indent=2))
     else:
         found.show(calibration)
-
-
-def _told(run: Run, deployment: Deployment) -> Run:
-    """With the engine that is said, where the run does not say. Raises RunError where it says
-    something else, and where it is not known which replica a request was on.
-    """
-    of_run = run.deployment
-    for name, option in _LAYOUT:
-        found, said = getattr(of_run, name), getattr(deployment, name)
-        if found not in (None, said):
-            raise RunError(f"the run says {name} {found}, and not {said}: say {option} {found}")
-    if deployment.data_parallel > 1 and not run.steps and run.workload.max_concurrency != 1:
-        raise RunError(
-            "which of the replicas a request was on is not known: calibrate to a recording, or to "
-            "a run of one replica"
-        )
-    version = of_run.engine_version or deployment.engine_version
-    told = of_run.model_copy(update={"engine": deployment.engine, "engine_version": version})
-    return run.model_copy(update={"deployment": told})
 
 
 class _Calibrated:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from warpserve.bench.calibration.timelines import Timeline, Waits, timelines_of
 from warpserve.bench.real.schema import Deployment, Run
+from warpserve.bench.real.sglang_graphs import graph_sizes
 from warpserve.predictors.batch import Batch, RequestStep
 from warpserve.predictors.captured import SGLANG_PREFILL_SIZES, SIZES, padded_tokens
 from warpserve.predictors.predictor import Predictor
@@ -133,9 +134,10 @@ _DecodesAt = Callable[[float], Batch]
 def _of_each_interval(
     mine: Timeline, waits: Waits, decodes_at: _DecodesAt, predictor: Predictor
 ) -> list[Observation]:
+    """Of those that have a length: tokens that came at once tell of no step."""
     found: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for start_s, end_s in mine.intervals():
-        if not waits.overlap(start_s, end_s):
+        if start_s < end_s and not waits.overlap(start_s, end_s):
             batch = decodes_at((start_s + end_s) / 2)
             pair = predictor.predict(batch).duration_ns, (end_s - start_s) * 1e9
             found[len(batch.requests)].append(pair)
@@ -149,12 +151,13 @@ def _of_the_whole(
     mine: Timeline, waits: Waits, decodes_at: _DecodesAt, predictor: Predictor
 ) -> list[Observation]:
     """Where only the first and the last token are known, nobody may have waited in between."""
-    if len(mine.token_s) < 2 or waits.overlap(mine.token_s[0], mine.token_s[-1]):
+    first_s, last_s = mine.token_s[0], mine.token_s[-1]
+    if last_s <= first_s or waits.overlap(first_s, last_s):
         return []
     intervals = mine.intervals()
     batches = [decodes_at((start_s + end_s) / 2) for start_s, end_s in intervals]
     predicted_ns = statistics.mean(predictor.predict(batch).duration_ns for batch in batches)
-    measured_ns = (mine.token_s[-1] - mine.token_s[0]) / (len(mine.token_s) - 1) * 1e9
+    measured_ns = (last_s - first_s) / (len(mine.token_s) - 1) * 1e9
     requests = max(len(batch.requests) for batch in batches)
     return [Observation(requests, predicted_ns, measured_ns)]
 
@@ -167,9 +170,11 @@ def decodes(contexts: Sequence[int], graph_sizes: Sequence[int] = SIZES) -> Batc
 
 def prefill_sizes(deployment: Deployment) -> Sequence[int]:
     """Tokens that steps with prefills are padded to, in order."""
-    if deployment.cuda_graph_sizes is not None:
-        return sorted(deployment.cuda_graph_sizes)
-    return SGLANG_PREFILL_SIZES if deployment.engine == "sglang" else SIZES
+    if deployment.engine == "sglang":
+        said = graph_sizes(deployment.arguments, "prefill")
+        return SGLANG_PREFILL_SIZES if said is None else said
+    sizes = deployment.cuda_graph_sizes
+    return SIZES if sizes is None else sorted(sizes)
 
 
 def _chunks(request: Timeline, budget: int | None, sizes: Sequence[int]) -> list[Batch]:

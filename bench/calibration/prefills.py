@@ -96,7 +96,7 @@ def _interval_to(instant_s: float, timeline: Timeline) -> Step | None:
         if 2 <= end < len(timeline.token_s):
             before_s, start_s, end_s = timeline.token_s[end - 2 : end + 1]
             step = Step(before_s, start_s, end_s, ())
-            if step.ends_at(instant_s):
+            if step.duration_s > 0 and step.ends_at(instant_s):
                 return step
     return None
 

@@ -47,6 +47,10 @@ _TELLING = (
 )
 
 
+_SAY_LIMITS = ("vllm bench serve", "sglang.bench_serving", "guidellm", "warpserve bench")
+"""Clients that always say how many requests may be under way: if they say nothing, any number."""
+
+
 class Difference(BaseModel):
     """One thing in which two runs differ."""
 
@@ -74,11 +78,14 @@ def not_known(run: Run, real: Run) -> list[str]:
     """What at least one of them does not say."""
     fields = [(run.deployment, real.deployment, name) for name in (*_DECIDING, *_TELLING)]
     fields += [(run.workload, real.workload, name) for name in ("cache", "rate")]  # type: ignore[misc]
-    return [
-        name.replace("_", " ")
+    unknown = [
+        name
         for ours, theirs, name in fields
         if getattr(ours, name) is None or getattr(theirs, name) is None
     ]
+    if None in (_limit(run.workload), _limit(real.workload)):
+        unknown.append("max_concurrency")
+    return [name.replace("_", " ") for name in unknown]
 
 
 def _of_deployments(ours: Deployment, theirs: Deployment) -> Iterator[Difference]:
@@ -90,9 +97,7 @@ def _of_deployments(ours: Deployment, theirs: Deployment) -> Iterator[Difference
 
 def _of_workloads(ours: Workload, theirs: Workload) -> Iterator[Difference]:
     yield from _difference("cache", ours.cache, theirs.cache, None, "refused")
-    yield from _difference(
-        "max_concurrency", ours.max_concurrency, theirs.max_concurrency, None, "refused"
-    )
+    yield from _difference("max_concurrency", _limit(ours), _limit(theirs), None, "refused")
     if ours.rate is not None and theirs.rate is not None:
         if not np.isclose(ours.rate, theirs.rate, rtol=_RATE_TOLERANCE):
             yield _said("rate", ours.rate, theirs.rate, "refused")
@@ -104,6 +109,13 @@ def _of_workloads(ours: Workload, theirs: Workload) -> Iterator[Difference]:
     yield from _difference("is_streamed", ours.is_streamed, theirs.is_streamed, None, "flagged")
     if ours.times_from != theirs.times_from:
         yield _said("times count from", ours.times_from, theirs.times_from, "flagged")
+
+
+def _limit(workload: Workload) -> int | Literal["none"] | None:
+    """Of requests under way; None: not known."""
+    if workload.max_concurrency is None and workload.client in _SAY_LIMITS:
+        return "none"
+    return workload.max_concurrency
 
 
 def _of_requests(ours: Run, theirs: Run) -> Iterator[Difference]:

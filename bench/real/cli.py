@@ -51,6 +51,11 @@ def import_run(
         typer.echo(run.model_dump_json(indent=2))
         return
     _show(run)
+    show_warnings(run)
+
+
+def show_warnings(run: Run) -> None:
+    """On stderr: what its readers did not understand."""
     for warning, count in run.warnings.items():
         typer.echo(f"warpserve: warning: {warning} ({count})", err=True)
 

@@ -73,7 +73,10 @@ def read_run(path: Path, format_name: str | None = None, select: int | None = No
         raise ImportFailed(f"{path} has no run in it")
     if select is None:
         if len(runs) > 1:
-            raise ImportFailed(f"{path} has {len(runs)} runs: say which, --select 1 to {len(runs)}")
+            raise ImportFailed(
+                f"{path} has {len(runs)} runs: say which by `warpserve import {path} --select N "
+                f"--out FILE`, with N from 1 to {len(runs)}"
+            )
         return runs[0]
     if not 1 <= select <= len(runs):
         raise ImportFailed(f"{path} has {len(runs)} runs, not one numbered {select}")
@@ -83,11 +86,13 @@ def read_run(path: Path, format_name: str | None = None, select: int | None = No
 def merged(run: Run, others: Sequence[Run]) -> Run:
     """``run`` with what ``others``, such as a server's log, know about the same run.
 
-    Raises ImportFailed where two of them say different things, and where two have requests.
+    Raises ImportFailed where two of them say different things, or have requests, or have steps.
     """
     for other in others:
         if other.requests and run.requests:
             raise ImportFailed("two of the files have requests: they are different runs")
+        if other.steps and run.steps:
+            raise ImportFailed("two of the files have steps: they are different runs")
         warnings = {**run.warnings, **other.warnings}
         series = run.series
         if other.series and run.requests:
@@ -104,6 +109,7 @@ def merged(run: Run, others: Sequence[Run]) -> Run:
                 "requests": run.requests or other.requests,
                 "reported_s": run.reported_s or other.reported_s,
                 "series": series,
+                "steps": run.steps or other.steps,
                 "warnings": warnings,
             }
         )

@@ -59,6 +59,7 @@ class Deployment(Part):
     expert_parallel: bool | None = None
     dtype: str | None = None
     quantization: str | None = None
+    """As the engine names it; `none`: weights as they were trained."""
     kv_cache_dtype: str | None = None
     max_model_len: Size | None = None
     max_num_seqs: Size | None = None
@@ -70,7 +71,7 @@ class Deployment(Part):
     """Of one replica; where a source gives blocks and their size, their product."""
     prefix_caching: bool | None = None
     cuda_graph_sizes: tuple[Size, ...] | None = None
-    """Tokens of a batch; empty: the engine ran without CUDA graphs."""
+    """Tokens of a batch, under SGLang of one of decodes; empty: it ran without CUDA graphs."""
     memory_utilization: float | None = None
     arguments: dict[str, Any] = {}
     """What was said to the engine, by its own names."""

@@ -90,7 +90,8 @@ def recognises(path: Path) -> bool:
         document = json_of(path)
     except ImportFailed:
         return False
-    return isinstance(document, dict) and "guidellm_version" in document.get("metadata", {})
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    return isinstance(metadata, dict) and "guidellm_version" in metadata
 
 
 def read(path: Path) -> list[Run]:
@@ -105,15 +106,15 @@ def read(path: Path) -> list[Run]:
 
 def _run(path: Path, metadata: _Metadata, benchmark: _Benchmark) -> Run:
     strategy, backend = benchmark.config.strategy, benchmark.config.backend
-    arrivals = _ARRIVALS.get(strategy.type_)
     rows = benchmark.requests
     everyone = [*rows.successful, *rows.errored, *rows.incomplete]
+    concurrency = _concurrency(strategy, len(everyone))
+    arrivals = "concurrency" if concurrency is not None else _ARRIVALS.get(strategy.type_)
     starts = [r.info.timings.request_start for r in everyone]
     begin_s = min((start_s for start_s in starts if start_s is not None), default=0.0)
     requests = [_completed(row, begin_s) for row in rows.successful]
     requests += [_failed(row, begin_s, "an error") for row in rows.errored]
     requests += [_failed(row, begin_s, "not completed") for row in rows.incomplete]
-    concurrency = strategy.streams or (1 if strategy.type_ == "synchronous" else None)
     return with_reports_checked(
         Run(
             sources=(source_of(path, NAME, metadata.guidellm_version),),
@@ -123,7 +124,7 @@ def _run(path: Path, metadata: _Metadata, benchmark: _Benchmark) -> Run:
                 num_requests=len(everyone),
                 rate=strategy.rate if arrivals in ("poisson", "constant") else None,
                 arrivals=arrivals or strategy.type_,
-                max_concurrency=concurrency if arrivals == "concurrency" else None,
+                max_concurrency=concurrency,
                 seed=strategy.random_seed,
                 is_streamed=backend.get("stream"),
                 duration_s=benchmark.duration,
@@ -133,6 +134,16 @@ def _run(path: Path, metadata: _Metadata, benchmark: _Benchmark) -> Run:
             warnings={} if arrivals else {f"unknown strategy {strategy.type_!r}": 1},
         )
     )
+
+
+def _concurrency(strategy: _Strategy, requests: int) -> int | None:
+    """How many may be under way; None: any number, as under a limit that they are too few for."""
+    if strategy.type_ == "synchronous":
+        return 1
+    if strategy.type_ == "concurrent":
+        return strategy.streams
+    limit = strategy.max_concurrency if strategy.type_ == "throughput" else None
+    return limit if limit is not None and limit < requests else None
 
 
 def _completed(row: _Request, begin_s: float) -> Request:

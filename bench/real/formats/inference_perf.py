@@ -63,6 +63,30 @@ class _Record(Foreign):
     computed_metrics: Any = None
 
 
+class _Latency(Foreign):
+    """Of each metric the statistics, in seconds; None where no request has it."""
+
+    time_to_first_token: dict[str, float] | None = None
+    time_per_output_token: dict[str, float] | None = None
+    inter_token_latency: dict[str, float] | None = None
+    request_latency: dict[str, float] | None = None
+
+
+class _Successes(Foreign):
+    latency: _Latency
+
+
+class _Load(Foreign):
+    count: int
+    requested_rate: float | None = None
+    concurrency: int | None = None
+
+
+class _Summary(Foreign):
+    successes: _Successes
+    load_summary: _Load
+
+
 def recognises(path: Path) -> bool:
     names = (_RECORDS, _SUMMARY)
     return path.name in names or (path.is_dir() and any((path / name).exists() for name in names))
@@ -142,26 +166,22 @@ def _output_tokens(info: _Info) -> int | None:
 
 
 def _summary_run(path: Path) -> Run:
-    document = json_of(path)
-    try:
-        successes, load = document["successes"], document["load_summary"]
-        latency, count = successes["latency"], load["count"]
-    except (KeyError, TypeError) as error:
-        raise ImportFailed(f"{path}: no field {error}") from None
+    summary = record_of(_Summary, json_of(path), str(path))
+    latency, load = summary.successes.latency, summary.load_summary
     reported = {
         metric: {
             ours: statistics[theirs] for theirs, ours in _STATISTICS.items() if theirs in statistics
         }
         for metric, name in _REPORTED.items()
-        if (statistics := latency.get(name))
+        if (statistics := getattr(latency, name))
     }
     return Run(
         sources=(source_of(path, NAME),),
         workload=Workload(
             client="inference-perf",
-            num_requests=count,
-            rate=load.get("requested_rate"),
-            max_concurrency=load.get("concurrency"),
+            num_requests=load.count,
+            rate=load.requested_rate,
+            max_concurrency=load.concurrency,
         ),
         reported_s=reported,
         warnings={"saved without per_request: no requests, only the tool's own figures": 1},

@@ -195,7 +195,12 @@ def _samples(path: Path, lead_s: float) -> tuple[Sample, ...]:
     table = csv.DictReader(io.StringIO(content_of(path).decode()))
     if tuple(table.fieldnames or ()) != _SAMPLES:
         raise ImportFailed(f"{path}: the columns are {table.fieldnames}, not {', '.join(_SAMPLES)}")
-    rows = [{name: float(value) for name, value in row.items()} for row in table]
+    try:
+        rows = [{name: float(value) for name, value in row.items()} for row in table]
+    except (TypeError, ValueError):
+        raise ImportFailed(
+            f"{path}, line {table.line_num}: no row of {len(_SAMPLES)} numbers"
+        ) from None
     has_usage = any(row["kv_cache_pct"] for row in rows)  # an older recorder wrote only zeros
     return tuple(
         Sample(

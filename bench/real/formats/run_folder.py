@@ -46,14 +46,16 @@ def read(path: Path) -> list[Run]:
     results = read_requests(folder)
     origin_s = min((result.start_s for result in results), default=0.0)
     files = (folder.config, folder.requests, folder.metrics, folder.engine_log)
+    logged = server_log.read(folder.engine_log)[0] if folder.engine_log.exists() else None
     return [
         Run(
             sources=tuple(source_of(file, NAME) for file in files if file.exists()),
-            deployment=_deployment(config, folder),
+            deployment=_deployment(config, folder, logged),
             workload=_workload(config),
             requests=tuple(_request(result, origin_s) for result in results),
             series=_samples(folder.metrics, origin_s),
             steps=tuple(steps_of(folder.steps, origin_s)),
+            warnings={} if logged is None else logged.warnings,
         )
     ]
 
@@ -76,18 +78,17 @@ def read_requests(folder: RunFolder) -> list[RequestResult]:
         raise ImportFailed(f"{folder.requests}: {error.errors()[0]['msg']}") from None
 
 
-def _deployment(config: RunConfig, folder: RunFolder) -> Deployment:
+def _deployment(config: RunConfig, folder: RunFolder, logged: Run | None) -> Deployment:
     engine, _, version = config.engine.partition("==")
     gpu = GpuSpec.parse(config.gpu)
     said: dict[str, Any] = {"engine": engine, "model": config.model}
     said |= {"gpu": gpu.kind, "gpus": gpu.count}
     said["engine_version"] = version or None
     said["predictor"] = config.predictor
-    if not folder.engine_log.exists():
+    if logged is None:
         return Deployment(**said)
-    logged = server_log.read(folder.engine_log)[0].deployment
     logged_kv = kv_tokens(folder.engine_log.read_text(errors="replace"))
-    return logged.model_copy(update={**said, "kv_tokens": logged_kv})
+    return logged.deployment.model_copy(update={**said, "kv_tokens": logged_kv})
 
 
 def _workload(config: RunConfig) -> Workload:

@@ -6,7 +6,6 @@ vLLM's statistics. Their wording is no interface: what a version words otherwise
 
 from __future__ import annotations
 
-import ast
 import datetime
 import re
 from collections.abc import Callable
@@ -15,7 +14,9 @@ from typing import Any, NamedTuple
 
 from warpserve.bench.kv_cache import kv_tokens
 from warpserve.bench.real.files import ImportFailed, content_of, source_of
+from warpserve.bench.real.notation import arguments_of
 from warpserve.bench.real.schema import Deployment, Run, Sample, Workload
+from warpserve.bench.real.sglang_graphs import graph_sizes
 
 NAME = "server-log"
 WHAT = "the log of a vLLM or SGLang server"
@@ -31,11 +32,14 @@ _VLLM_SAMPLE = re.compile(
     r"Avg generation throughput: ([\d.]+) tokens/s, Running: (\d+) reqs, Waiting: (\d+) reqs, "
     r"(?:.*?)GPU KV cache usage: ([\d.]+)%"
 )
-_SGLANG_ARGUMENTS = re.compile(r"server_args=(?:ServerArgs\((.*)\)|(\{.*\}))")
+_SGLANG_ARGUMENTS = re.compile(r"server_args=(ServerArgs\(.*\)|\{.*\})")
 _SGLANG_POOL = re.compile(
     r"max_total_num_tokens=(\d+), .*max_running_requests=(\d+), context_len=(\d+)"
 )
-_SGLANG_GRAPH_SIZES = re.compile(r"Capture cuda graph bs \[([\d, ]*)\]")
+_SGLANG_GRAPH_SIZES = re.compile(
+    r"Capture cuda graph bs \[([\d, ]*)\]"
+    r"|Capture target (?:decode|verify) CUDA graph .*?\bbs=\[([\d, ]*)\]"
+)
 _WITHOUT_PEERS = "lacks GPU P2P capability or P2P test failed"
 """Both engines' words, where tensor parallelism has to do without their own all-reduce. Where they
 say nothing, peers may not have been looked for."""
@@ -87,7 +91,7 @@ def read(path: Path) -> list[Run]:
 
 
 def _vllm(log: _Log, version: str | None) -> tuple[Deployment, dict[str, int]]:
-    said, warnings = _dictionary(log.first(_VLLM_ARGUMENTS))
+    said, warnings = _arguments(log.first(_VLLM_ARGUMENTS))
     config = log.first(_VLLM_CONFIG) or ""
     sizes = log.first(_VLLM_GRAPH_SIZES)
     tokens, block_tokens = kv_tokens(log.text), said.get("block_size")
@@ -105,7 +109,7 @@ def _vllm(log: _Log, version: str | None) -> tuple[Deployment, dict[str, int]]:
         data_parallel=_of_config(config, "data_parallel_size", int),
         expert_parallel=said.get("enable_expert_parallel"),
         dtype=(_of_config(config, "dtype", str) or "").removeprefix("torch.") or None,
-        quantization=_of_config(config, "quantization", str),
+        quantization=_of_config(config, "quantization", str, none="none"),
         kv_cache_dtype=_of_config(config, "kv_cache_dtype", str),
         max_model_len=_of_config(config, "max_seq_len", int),
         max_num_seqs=said.get("max_num_seqs"),
@@ -123,13 +127,11 @@ def _vllm(log: _Log, version: str | None) -> tuple[Deployment, dict[str, int]]:
 
 
 def _sglang(log: _Log) -> tuple[Deployment, dict[str, int]]:
-    match = _SGLANG_ARGUMENTS.search(log.text)
-    assert match is not None
-    said, warnings = _dictionary(match[2] or f"dict({match[1]})")
+    said, warnings = _arguments(log.first(_SGLANG_ARGUMENTS))
     pool = _SGLANG_POOL.search(log.text)
     tokens, page_tokens = int(pool[1]) if pool else None, said.get("page_size")
-    sizes = log.first(_SGLANG_GRAPH_SIZES)
-    captured = _sizes(sizes) if sizes is not None else said.get("cuda_graph_bs")
+    sizes = _sizes(log.first(_SGLANG_GRAPH_SIZES))
+    chunk_tokens = said.get("chunked_prefill_size")
     radix = said.get("disable_radix_cache")
     deployment = Deployment(
         engine="sglang",
@@ -144,49 +146,31 @@ def _sglang(log: _Log) -> tuple[Deployment, dict[str, int]]:
         kv_cache_dtype=said.get("kv_cache_dtype"),
         max_model_len=int(pool[3]) if pool else said.get("context_length"),
         max_num_seqs=int(pool[2]) if pool else said.get("max_running_requests"),
-        max_num_batched_tokens=said.get("chunked_prefill_size"),
+        # -1: prompts are not cut.
+        max_num_batched_tokens=None if chunk_tokens == -1 else chunk_tokens,
         kv_blocks=tokens // page_tokens if tokens and page_tokens else None,
         kv_block_tokens=page_tokens,
         kv_tokens=tokens,
         prefix_caching=None if radix is None else not radix,
-        cuda_graph_sizes=() if said.get("disable_cuda_graph") else captured,
+        cuda_graph_sizes=graph_sizes(said, "decode") if sizes is None else sizes,
         memory_utilization=said.get("mem_fraction_static"),
         arguments=said,
     )
     return deployment, warnings
 
 
-def _dictionary(text: str | None) -> tuple[dict[str, Any], dict[str, int]]:
-    """Of Python's notation of arguments those that are plain values; the others are counted."""
+def _arguments(text: str | None) -> tuple[dict[str, Any], dict[str, int]]:
     if text is None:
         return {}, {"the log does not say with which arguments the server was started": 1}
-    try:
-        expression = ast.parse(text, mode="eval").body
-    except SyntaxError:
-        return {}, {"the arguments of the server are in no notation of Python's": 1}
-    if isinstance(expression, ast.Call):
-        pairs = [(word.arg, word.value) for word in expression.keywords]
-    elif isinstance(expression, ast.Dict):
-        pairs = [
-            (str(key.value) if isinstance(key, ast.Constant) else None, value)
-            for key, value in zip(expression.keys, expression.values, strict=True)
-        ]
-    else:
-        return {}, {"the arguments of the server are no names and values": 1}
-    said: dict[str, Any] = {}
-    warnings: dict[str, int] = {}
-    for name, value in pairs:
-        try:
-            said[str(name)] = ast.literal_eval(value)
-        except ValueError:
-            warnings[f"the server's argument {name!r} is no plain value"] = 1
-    return said, warnings
+    return arguments_of(text)
 
 
-def _of_config(config: str, name: str, read: Callable[[str], Any]) -> Any:
-    """From ``name=value, …``; None where it is not there or None."""
+def _of_config(config: str, name: str, read: Callable[[str], Any], none: str | None = None) -> Any:
+    """From ``name=value, …``; None where it is not there, and ``none`` where it is None."""
     match = re.search(rf"(?:^|[ ,]){name}=([^,]*)", config)
-    return None if match is None or match[1] == "None" else read(match[1])
+    if match is None:
+        return None
+    return none if match[1] == "None" else read(match[1])
 
 
 def _truth(text: str) -> bool:

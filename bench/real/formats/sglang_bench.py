@@ -22,6 +22,7 @@ from warpserve.bench.real.foreign import (
     with_reports_checked,
 )
 from warpserve.bench.real.schema import Deployment, Request, Run, Workload
+from warpserve.bench.real.sglang_graphs import graph_sizes
 
 NAME = "sglang-bench"
 WHAT = "a JSONL file of `sglang.bench_serving [--output-details]`"
@@ -53,8 +54,6 @@ class _ServerInfo(Foreign):
     max_total_num_tokens: int | None = None
     mem_fraction_static: float | None = None
     disable_radix_cache: bool | None = None
-    disable_cuda_graph: bool | None = None
-    cuda_graph_bs: list[int] | None = None
 
 
 class _Result(Foreign):
@@ -158,7 +157,7 @@ def _deployment(result: _Result) -> Deployment:
     if info is None:
         return Deployment(engine=engine)
     tokens, page_tokens = info.max_total_num_tokens, info.page_size
-    graphs = () if info.disable_cuda_graph else info.cuda_graph_bs
+    arguments = info.model_dump(exclude_unset=True)
     return Deployment(
         engine=engine,
         engine_version=info.version,
@@ -176,9 +175,9 @@ def _deployment(result: _Result) -> Deployment:
         kv_block_tokens=page_tokens,
         kv_tokens=tokens,
         prefix_caching=None if info.disable_radix_cache is None else not info.disable_radix_cache,
-        cuda_graph_sizes=None if graphs is None else tuple(graphs),
+        cuda_graph_sizes=graph_sizes(arguments, "decode"),
         memory_utilization=info.mem_fraction_static,
-        arguments={**info.model_dump(exclude_unset=True)},
+        arguments=arguments,
     )
 
 

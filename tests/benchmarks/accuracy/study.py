@@ -105,7 +105,7 @@ def _replayed(case: Case, fit: Fit, out: Path) -> Outcome:
             real, arrivals_file(folder),
             gpu=case.gpu, predictor=case.spec(fit.options), fast=True,
         )  # fmt: skip
-        comparison = run_beside(real, twin, folder, case.real.name)
+        comparison = run_beside(twin, folder, case.real.name)
     return Outcome(case, fit, folder, comparison, _provenances(RunFolder(folder)))
 
 
