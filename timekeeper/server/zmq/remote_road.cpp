@@ -117,6 +117,7 @@ void RemoteRoad::apply(const HoldAsked& asked) {
 
 void RemoteRoad::apply(const HoldReleased& released) {
   (void)core_.release(released.hold);
+  holds_.erase(released.hold);
 }
 
 void RemoteRoad::apply(const StatusAsked& asked) {
