@@ -49,7 +49,14 @@ std::vector<MemberId> RemoteRoad::holders() const {
   return all;
 }
 
+bool RemoteRoad::is_at_work() const {
+  return !holds_.empty() || std::ranges::any_of(actors_, [this](const auto& actor) {
+    return actor.second.kind == ActorKind::kActor && !core_.target(actor.first);
+  });
+}
+
 void RemoteRoad::apply(const MemberJoined& joined) {
+  had_member_ = true;
   const MemberId member = core_.add_member(joined.name);
   members_[joined.ticket.peer] = {member, joined.name, joined.pid};
   const GatewayOptions& options = gateway_.options();
