@@ -863,6 +863,27 @@ TEST(a_forked_child_is_a_member) {
   }
 }
 
+TEST(a_forked_child_closes_a_timer_that_it_has_inherited) {
+  const int parents = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+  const itimerspec second = {{0, 0}, spec(kS)};
+  timerfd_settime(parents, 0, &second, nullptr);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const int own = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+    const itimerspec setting = {{0, 0}, spec(2 * kS)};
+    timerfd_settime(own, 0, &setting, nullptr);
+    const bool sets_parents = timerfd_settime(parents, 0, &setting, nullptr) == 0;
+    close(parents);
+    pollfd polled = {own, POLLIN, 0};
+    const bool good = took_ns([&] { poll(&polled, 1, 10'000); }) == 2 * kS;
+    _exit(good && !sets_parents ? 0 : 1);
+  }
+  CHECK_EQ(exit_code_of(pid), 0);
+  std::uint64_t expirations = 0;
+  CHECK_EQ(read(parents, &expirations, 8), ssize_t{8});
+  close(parents);
+}
+
 TEST(a_vforked_child_may_close_everything) {
   const int timer = timerfd_create(CLOCK_MONOTONIC, 0);
   const itimerspec setting = {{0, 0}, spec(4 * kS)};
