@@ -671,6 +671,57 @@ TEST(futexes_through_syscall) {
            13L);
 }
 
+// They keep to host time. A wake-up long before the deadline comes at its virtual time all the
+// same.
+TEST(unvirtualised_futex_waits_have_their_deadline_in_host_time) {
+  std::atomic<std::uint32_t> word{0};
+  const timespec monotonic = reading_after(100 * kS, CLOCK_MONOTONIC);
+  const timespec realtime = reading_after(100 * kS, CLOCK_REALTIME);
+  constexpr int kBits = 2;
+  const auto wake = [&] {
+    CHECK_EQ(syscall(SYS_futex, &word, FUTEX_WAKE_BITSET, 1, nullptr, nullptr, kBits), 1L);
+  };
+  futex_waitv waited{};
+  waited.uaddr = reinterpret_cast<std::uintptr_t>(&word);
+  waited.flags = FUTEX_32;
+  const std::vector<std::function<long()>> waits = {
+      [&] { return syscall(SYS_futex, &word, FUTEX_WAIT_BITSET, 0, &monotonic, nullptr, kBits); },
+      [&] {
+        return syscall(SYS_futex, &word, FUTEX_WAIT_BITSET | FUTEX_CLOCK_REALTIME, 0, &realtime,
+                       nullptr, kBits);
+      },
+      [&] { return syscall(SYS_futex_waitv, &waited, 1, 0, &monotonic, CLOCK_MONOTONIC); },
+      [&] { return syscall(SYS_futex_waitv, &waited, 1, 0, &realtime, CLOCK_REALTIME); },
+  };
+  for (const auto& wait : waits) {
+    std::thread waker = after(kS, wake);
+    CHECK_EQ(took_ns([&] { CHECK_EQ(wait(), 0L); }), kS);
+    waker.join();
+  }
+  timespec soon = reading_after(20 * kMs, CLOCK_MONOTONIC);
+  CHECK_EQ(syscall(SYS_futex_waitv, &waited, 1, 0, &soon, CLOCK_MONOTONIC), -1L);
+  CHECK_EQ(errno, ETIMEDOUT);
+  soon.tv_nsec = -1;
+  CHECK_EQ(syscall(SYS_futex_waitv, &waited, 1, 0, &soon, CLOCK_MONOTONIC), -1L);
+  CHECK_EQ(errno, EINVAL);
+}
+
+TEST(a_priority_inheriting_lock_has_its_deadline_in_host_time) {
+  std::atomic<std::uint32_t> lock{0};
+  std::thread owner([&] {
+    lock.store(static_cast<std::uint32_t>(syscall(SYS_gettid)));
+    sleep(2);
+    CHECK_EQ(syscall(SYS_futex, &lock, FUTEX_UNLOCK_PI, 0, nullptr, nullptr, 0), 0L);
+  });
+  sleep(1);
+  const timespec reading = reading_after(100 * kS, CLOCK_REALTIME);
+  CHECK_EQ(took_ns([&] {
+             CHECK_EQ(syscall(SYS_futex, &lock, FUTEX_LOCK_PI, 0, &reading, nullptr, 0), 0L);
+           }),
+           kS);
+  owner.join();
+}
+
 TEST(message_queues) {
   mq_attr attributes{};
   attributes.mq_maxmsg = 1;
