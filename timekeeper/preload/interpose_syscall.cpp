@@ -6,8 +6,10 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
+#include <sys/sysinfo.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
+#include <sys/times.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -146,6 +148,10 @@ long of_member(const Call& call) {
       return gettimeofday(call.as<timeval*>(0), call.as<void*>(1));
     case SYS_time:
       return time(call.as<time_t*>(0));
+    case SYS_times:
+      return times(call.as<tms*>(0));
+    case SYS_sysinfo:
+      return sysinfo(call.as<struct sysinfo*>(0));
     case SYS_nanosleep:
       return nanosleep(call.as<const timespec*>(0), call.as<timespec*>(1));
     case SYS_clock_nanosleep:

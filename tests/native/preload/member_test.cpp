@@ -11,11 +11,14 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
+#include <sys/times.h>
 #include <sys/wait.h>
 #include <threads.h>
 #include <time.h>
@@ -127,6 +130,26 @@ TEST(clocks_agree) {
   timespec by_syscall{};
   CHECK_EQ(syscall(SYS_clock_gettime, CLOCK_REALTIME, &by_syscall), 0L);
   CHECK_EQ(by_syscall.tv_sec * kS + by_syscall.tv_nsec, realtime);
+}
+
+TEST(clocks_of_coarser_units_follow) {
+  tms cpu_times{};
+  struct sysinfo before{}, after{};
+  for (const bool by_syscall : {false, true}) {
+    const auto ticks = [&] {
+      return by_syscall ? syscall(SYS_times, &cpu_times) : times(&cpu_times);
+    };
+    const auto look = [&](struct sysinfo* info) {
+      return by_syscall ? syscall(SYS_sysinfo, info) : sysinfo(info);
+    };
+    const long start = ticks();
+    CHECK_EQ(look(&before), 0L);
+    sleep(5);
+    CHECK_EQ(ticks() - start, 5 * sysconf(_SC_CLK_TCK));
+    CHECK_EQ(look(&after), 0L);
+    CHECK_EQ(after.uptime - before.uptime, 5L);
+    CHECK(after.totalram > 0);
+  }
 }
 
 TEST(cpu_time_is_the_hosts) {
