@@ -334,6 +334,24 @@ TEST(polls_on_many_descriptors) {
   CHECK_EQ(poll(polled.data(), kCount, 9), static_cast<int>(kCount));
 }
 
+TEST(a_poll_on_as_many_descriptors_as_may_be_open) {
+  rlimit old{};
+  getrlimit(RLIMIT_NOFILE, &old);
+  constexpr std::size_t kCount = 1'024;
+  const rlimit limit = {kCount, old.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  const Pipe pipe;
+  std::vector<pollfd> polled(kCount, pollfd{-1, POLLIN, 0});
+  polled.back().fd = pipe.reader();
+  CHECK_EQ(took_ns([&] { CHECK_EQ(poll(polled.data(), kCount, 9), 0); }), 9 * kMs);
+  std::thread writer = after(5 * kMs, [&] { pipe.write_one(); });
+  CHECK_EQ(took_ns([&] { CHECK_EQ(poll(polled.data(), kCount, 9), 1); }), 5 * kMs);
+  CHECK_EQ(int{polled.front().revents}, 0);
+  CHECK_EQ(int{polled.back().revents}, POLLIN);
+  writer.join();
+  setrlimit(RLIMIT_NOFILE, &old);
+}
+
 TEST(selects) {
   const Pipe pipe;
   fd_set readable;
