@@ -976,6 +976,11 @@ TEST(a_forked_child_closes_a_timer_that_it_has_inherited) {
   close(parents);
 }
 
+TEST(a_range_without_descriptors_is_refused) {
+  CHECK_EQ(close_range(9, 5, 0), -1);
+  CHECK_EQ(errno, EINVAL);
+}
+
 TEST(a_vforked_child_may_close_everything) {
   const int timer = timerfd_create(CLOCK_MONOTONIC, 0);
   const itimerspec setting = {{0, 0}, spec(4 * kS)};
