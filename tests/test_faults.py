@@ -388,10 +388,16 @@ def test_a_folder_that_others_can_enter_is_refused(warpserve: Warpserve) -> None
     folder = warpserve.runtime / f"warpserve-{os.getuid()}"
     folder.mkdir(mode=0o755)
     folder.chmod(0o755)
-    outcome = warpserve.run(["true"])
-    assert outcome.exit_code == 2
-    assert f"{folder} must be a folder of yours that nobody else can enter" in outcome.stderr
-    assert "Traceback" not in outcome.stderr
+    message = f"{folder} must be a folder of yours that nobody else can enter"
+    for outcome in (warpserve.run(["true"]), warpserve.cli("status")):
+        assert outcome.exit_code == 2
+        assert message in outcome.stderr
+        assert "Traceback" not in outcome.stderr
+    found = warpserve.cli("doctor", "--json")
+    assert found.exit_code == 1, found.stderr
+    [finding] = [f for f in json.loads(found.stdout) if f["what"] == "sessions folder"]
+    assert finding["verdict"] == "broken"
+    assert message in finding["detail"]
 
 
 def test_a_session_that_has_ended_cannot_be_joined(warpserve: Warpserve) -> None:
