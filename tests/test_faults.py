@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from tests.harness import CLIENTS, RunningWarpserve, Warpserve, eventually, proc
 from warpserve.timekeeper import native
 from warpserve.timekeeper.launcher import RunningSession
 from warpserve.timekeeper.options import OnStall, SessionOptions
+from warpserve.timekeeper.remote import RemoteSession
+from warpserve.timekeeper.units import VirtualDuration, VirtualTime
 
 SECOND = 1_000_000_000
 DEADLOCK = """
@@ -231,14 +234,40 @@ def test_a_hold_that_is_never_released_is_named(warpserve: Warpserve) -> None:
     assert "waits in clock_nanosleep until 1.000000000 s" in outcome.stderr
 
 
-def test_a_stall_can_be_waited_out(warpserve: Warpserve) -> None:
-    options = ["--stall-grace-ms=1", "--on-stall=wait"]
+def outlast_the_grace() -> None:
+    """Of --stall-grace-ms=1. A quiet Timekeeper looks every 100 ms; to be asked ends its quiet."""
+    time.sleep(0.5)
+
+
+@pytest.mark.parametrize("option", ["--on-stall=wait", "--listen=tcp://127.0.0.1:*"])
+def test_a_stall_can_be_waited_out(warpserve: Warpserve, option: str) -> None:
+    """A session that listens waits for its first remote member."""
+    options = ["--stall-grace-ms=1", option]
     running = warpserve.start(["cat"], options=options, stdin=subprocess.PIPE)
-    eventually(lambda: running.state().looks > 3, "some looks at a member that waits")
+    eventually(lambda: running.state().members, "a member that waits")
+    outlast_the_grace()
     assert running.process.stdin is not None
     running.process.stdin.write("at last\n")
     outcome = running.wait()
     assert (outcome.exit_code, outcome.stdout) == (0, "at last\n")
+
+
+@pytest.mark.usefixtures("runtime")
+def test_a_remote_member_at_work_is_no_stall() -> None:
+    with (
+        RunningSession(SessionOptions(stall_grace_ms=1)) as session,
+        RemoteSession.connect(session.folder, name="far") as far,
+    ):
+        gpu = far.add_actor("gpu")
+        session.spawn(["sleep", "100"])
+        eventually(lambda: session.state().waiting, "a member that sleeps")
+        outlast_the_grace()
+        assert gpu.jump(VirtualDuration.from_ms(5)) == VirtualTime.from_ms(5)
+        message = far.stamp(b"on a slow road")
+        gpu.remove()
+        outlast_the_grace()
+        with far.accept(message) as accepted:
+            assert accepted.sent_at == VirtualTime.from_ms(5)
 
 
 # --- traces -------------------------------------------------------------------------------------
@@ -359,10 +388,16 @@ def test_a_folder_that_others_can_enter_is_refused(warpserve: Warpserve) -> None
     folder = warpserve.runtime / f"warpserve-{os.getuid()}"
     folder.mkdir(mode=0o755)
     folder.chmod(0o755)
-    outcome = warpserve.run(["true"])
-    assert outcome.exit_code == 2
-    assert f"{folder} must be a folder of yours that nobody else can enter" in outcome.stderr
-    assert "Traceback" not in outcome.stderr
+    message = f"{folder} must be a folder of yours that nobody else can enter"
+    for outcome in (warpserve.run(["true"]), warpserve.cli("status")):
+        assert outcome.exit_code == 2
+        assert message in outcome.stderr
+        assert "Traceback" not in outcome.stderr
+    found = warpserve.cli("doctor", "--json")
+    assert found.exit_code == 1, found.stderr
+    [finding] = [f for f in json.loads(found.stdout) if f["what"] == "sessions folder"]
+    assert finding["verdict"] == "broken"
+    assert message in finding["detail"]
 
 
 def test_a_session_that_has_ended_cannot_be_joined(warpserve: Warpserve) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from warpserve.console import console, fail
-from warpserve.errors import ProtocolMismatch, SessionEnded
+from warpserve.errors import ProtocolMismatch, SessionEnded, WarpserveError
 from warpserve.timekeeper.doctor import Verdict, examine
 from warpserve.timekeeper.launcher import list_sessions, session_state
 from warpserve.timekeeper.report import print_findings, print_state
@@ -20,9 +20,13 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object a session")] = False,
 ) -> None:
     """Show running sessions: the time, the members, who waits for what, what keeps time still."""
-    folders = [f for f in list_sessions() if session in (None, f.name)]
+    try:
+        running = list_sessions()
+    except (WarpserveError, OSError) as error:
+        fail(error)
+    folders = [f for f in running if session in (None, f.name)]
     if session is not None and not folders:
-        fail(f"no session {session}; running: {[f.name for f in list_sessions()]}")
+        fail(f"no session {session}; running: {[f.name for f in running]}")
     if not folders and not as_json:
         console().print("no session is running")
     for folder in folders:

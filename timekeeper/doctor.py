@@ -166,8 +166,17 @@ def _sessions_folder() -> Finding:
 
 
 def _stale_sessions() -> Finding:
+    try:
+        sessions = list_sessions()
+    except (WarpserveError, OSError):
+        return Finding(
+            what="leftovers",
+            verdict=Verdict.LIMITED,
+            detail="unknown: the sessions folder cannot be used",
+            remedy="mend the sessions folder",
+        )
     stale = []
-    for folder in list_sessions():
+    for folder in sessions:
         try:
             session_state(folder)
         except WarpserveError:

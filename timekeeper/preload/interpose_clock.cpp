@@ -1,6 +1,8 @@
 // Clock reads: a load from the clock page.
+#include <sys/sysinfo.h>
 #include <sys/time.h>
 #include <sys/timeb.h>
+#include <sys/times.h>
 #include <time.h>
 
 #include <cerrno>
@@ -13,6 +15,8 @@
 using namespace warpserve;
 
 namespace {
+
+constexpr std::int64_t kNsPerTick = kNsPerSecond / 100;  // sysconf(_SC_CLK_TCK), Linux's USER_HZ
 
 std::int64_t read_ns(ClockFamily family) {
   const VirtualTime now = virtual_now();
@@ -55,6 +59,20 @@ WARPSERVE_EXPORT int ftime(timeb* result) {
   *result = {};
   result->time = now.tv_sec;
   result->millitm = static_cast<unsigned short>(now.tv_nsec / kNsPerMs);
+  return 0;
+}
+
+// The CPU times are the host's; what is returned is a monotonic clock.
+WARPSERVE_EXPORT clock_t times(tms* cpu_times) noexcept {
+  const clock_t ticks = real().times(cpu_times);
+  if (!is_member() || ticks == -1) return ticks;
+  return read_ns(ClockFamily::kMonotonic) / kNsPerTick;
+}
+
+WARPSERVE_EXPORT int sysinfo(struct sysinfo* info) noexcept {
+  const int result = real().sysinfo(info);
+  if (!is_member() || result != 0) return result;
+  info->uptime = read_ns(ClockFamily::kMonotonic) / kNsPerSecond;
   return 0;
 }
 

@@ -62,6 +62,7 @@ WARPSERVE_EXPORT int dup3(int from, int to, int flags) noexcept {
 
 // Closes what lies between ours.
 WARPSERVE_EXPORT int close_range(unsigned int first, unsigned int last, int flags) noexcept {
+  if (first > last) return fail(EINVAL);
   const bool only_marks = (flags & kCloseRangeCloexec) != 0;
   if (!only_marks) timer_descriptors_close(first, last);
   while (!only_marks && first <= last && first <= static_cast<unsigned int>(INT_MAX)) {
@@ -74,7 +75,7 @@ WARPSERVE_EXPORT int close_range(unsigned int first, unsigned int last, int flag
     }
     first = end + 1;
   }
-  if (first > last && !only_marks) return 0;
+  if (first > last) return 0;
   return with_errno(raw_syscall(SYS_close_range, first, last, flags));
 }
 

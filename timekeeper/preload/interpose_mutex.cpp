@@ -12,6 +12,7 @@
 
 #include "timekeeper/preload/export.hpp"
 #include "timekeeper/preload/member.hpp"
+#include "timekeeper/preload/on_host.hpp"
 #include "timekeeper/preload/raw_syscall.hpp"
 #include "timekeeper/preload/real.hpp"
 #include "timekeeper/preload/wait.hpp"
@@ -65,18 +66,6 @@ class TimedMutex {
 
 bool is_valid_reading(const timespec& reading) {
   return reading.tv_nsec >= 0 && reading.tv_nsec < kNsPerSecond;
-}
-
-// The host instant on the real-time or monotonic clock that is as far away as `reading` is in
-// virtual time: for what keeps to host time.
-timespec on_host(clockid_t clock, const timespec& reading) {
-  const std::int64_t remaining =
-      (virtual_clock().instant_of(family_of(clock), reading) - virtual_now()).ns();
-  timespec now{};
-  real().clock_gettime(clock, &now);
-  const HostTime end =
-      HostTime::from_ns(ns_of(now)).saturating_add(HostDuration::from_ns(remaining));
-  return timespec_of(end < HostTime() ? 0 : end.ns());
 }
 
 // Calls `wait` with a deadline in host time.

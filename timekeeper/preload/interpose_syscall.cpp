@@ -6,8 +6,10 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
+#include <sys/sysinfo.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
+#include <sys/times.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,6 +19,7 @@
 
 #include "timekeeper/preload/export.hpp"
 #include "timekeeper/preload/member.hpp"
+#include "timekeeper/preload/on_host.hpp"
 #include "timekeeper/preload/raw_syscall.hpp"
 #include "timekeeper/preload/thread_state.hpp"
 #include "timekeeper/preload/wait.hpp"
@@ -50,6 +53,25 @@ long to_kernel(const Call& call) {
   return is_syscall_error(result) ? fail(static_cast<int>(-result)) : result;
 }
 
+// A wait that keeps to host time, and is counted; its timeout, in words[3], is a reading of
+// `clock`.
+long to_kernel_on_host(Call call, clockid_t clock) {
+  count(Warning::kUnvirtualisedWait);
+  const auto* deadline = call.as<const timespec*>(3);
+  // What the kernel refuses, it is given as it is.
+  if (!is_valid(*deadline) || family_of(clock) == ClockFamily::kHost) return to_kernel(call);
+  const timespec host = on_host(clock, *deadline);
+  call.words[3] = syscall_word(&host);
+  return to_kernel(call);
+}
+
+// What the deadline of a futex operation is a reading of.
+clockid_t clock_of(int operation) {
+  const bool is_realtime =
+      (operation & FUTEX_CLOCK_REALTIME) != 0 || (operation & FUTEX_CMD_MASK) == FUTEX_LOCK_PI;
+  return is_realtime ? CLOCK_REALTIME : CLOCK_MONOTONIC;
+}
+
 // The protocol's own words: our waits sleep on them through here.
 bool is_on_board(const void* address) {
   const auto word = reinterpret_cast<std::uintptr_t>(address);
@@ -72,17 +94,14 @@ long futex(const Call& call) {
     ring_before_blocking();
     return to_kernel(call);
   }
-  const bool is_plain = command == FUTEX_WAIT || call.as<std::uint32_t>(5) == 0xffffffff;
   const bool is_aligned = reinterpret_cast<std::uintptr_t>(address) % 4 == 0;
-  if (!waits || !is_plain || !is_aligned || !is_valid(*timeout)) {
-    count(Warning::kUnvirtualisedWait);
-    return to_kernel(call);
-  }
-  const ClockFamily family =
-      (operation & FUTEX_CLOCK_REALTIME) != 0 ? ClockFamily::kRealtime : ClockFamily::kMonotonic;
-  const VirtualTime target = command == FUTEX_WAIT
-                                 ? virtual_now().saturating_add(duration_of(*timeout))
-                                 : virtual_clock().instant_of(family, *timeout);
+  const bool is_relative = command == FUTEX_WAIT;
+  const bool is_plain = waits && (is_relative || call.as<std::uint32_t>(5) == 0xffffffff);
+  if (!is_aligned || !is_valid(*timeout)) return to_kernel(call);  // which refuses it
+  if (!is_plain) return to_kernel_on_host(call, clock_of(operation));
+  const VirtualTime target =
+      is_relative ? virtual_now().saturating_add(duration_of(*timeout))
+                  : virtual_clock().instant_of(family_of(clock_of(operation)), *timeout);
   const FutexWord word = {address, call.as<std::uint32_t>(2),
                           (operation & FUTEX_PRIVATE_FLAG) != 0};
   switch (wait_until_or_woken(target, word, "futex")) {
@@ -117,8 +136,9 @@ long of_member(const Call& call) {
     case SYS_futex:
       return futex(call);
     case SYS_futex_waitv:
-      if (call.as<const timespec*>(3) != nullptr) count(Warning::kUnvirtualisedWait);
-      return to_kernel(call);
+      return call.as<const timespec*>(3) == nullptr
+                 ? to_kernel(call)
+                 : to_kernel_on_host(call, call.as<clockid_t>(4));
     case SYS_io_uring_setup:
       count(Warning::kIoUring);
       return fail(ENOSYS);
@@ -128,6 +148,10 @@ long of_member(const Call& call) {
       return gettimeofday(call.as<timeval*>(0), call.as<void*>(1));
     case SYS_time:
       return time(call.as<time_t*>(0));
+    case SYS_times:
+      return times(call.as<tms*>(0));
+    case SYS_sysinfo:
+      return sysinfo(call.as<struct sysinfo*>(0));
     case SYS_nanosleep:
       return nanosleep(call.as<const timespec*>(0), call.as<timespec*>(1));
     case SYS_clock_nanosleep:

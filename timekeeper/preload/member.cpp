@@ -13,6 +13,7 @@
 #include "timekeeper/preload/raw_syscall.hpp"
 #include "timekeeper/preload/signal_safe_lock.hpp"
 #include "timekeeper/preload/thread_state.hpp"
+#include "timekeeper/preload/timer_descriptors.hpp"
 #include "timekeeper/preload/timers.hpp"
 
 namespace warpserve {
@@ -256,6 +257,7 @@ void become_new_member_after_fork() {
   own_state();
   control_lock.forget_owner();
   forget_timers_after_fork();
+  forget_timer_descriptors_after_fork();
   member.control_fd.store(-1);
   for (int fd = next_our_descriptor(0); fd >= 0; fd = next_our_descriptor(fd + 1)) {
     drop_descriptor(fd);

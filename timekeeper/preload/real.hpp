@@ -18,9 +18,11 @@
 #include <sys/select.h>
 #include <sys/sem.h>
 #include <sys/socket.h>
+#include <sys/sysinfo.h>
 #include <sys/time.h>
 #include <sys/timeb.h>
 #include <sys/timerfd.h>
+#include <sys/times.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,9 +41,9 @@ namespace warpserve {
   X(ppoll) X(pselect) X(pthread_clockjoin_np) X(pthread_mutex_clocklock) \
   X(pthread_rwlock_clockrdlock) X(pthread_rwlock_clockwrlock) X(recvmmsg) X(sched_yield) \
   X(select) X(sem_clockwait) X(sem_timedwait) X(sem_wait) X(semtimedop) X(setitimer) \
-  X(setsockopt) X(settimeofday) X(sigtimedwait) X(socket) X(time) X(timer_create) \
+  X(setsockopt) X(settimeofday) X(sigtimedwait) X(socket) X(sysinfo) X(time) X(timer_create) \
   X(timer_delete) X(timer_getoverrun) X(timer_gettime) X(timer_settime) X(timerfd_create) \
-  X(timerfd_gettime) X(timerfd_settime) X(timespec_get)
+  X(timerfd_gettime) X(timerfd_settime) X(times) X(timespec_get)
 // clang-format on
 
 struct RealFunctions {

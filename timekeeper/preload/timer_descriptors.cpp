@@ -24,6 +24,7 @@ struct Entry {
   TimerDescriptor timer;
 };
 constinit Entry entries[kMaxNumber];
+// Never less than exist: another thread may fork at any moment.
 constinit std::atomic<unsigned int> live_count{0};
 
 int fail(int error) {
@@ -58,8 +59,8 @@ int create_timer_descriptor(clockid_t clock, int flags) {
   Entry& entry = entries[fd];
   end_timer(entry);
   entry.timer = {index, clock};
-  entry.exists.store(true);
   live_count.fetch_add(1);
+  entry.exists.store(true);
   return static_cast<int>(fd);
 }
 
@@ -81,6 +82,13 @@ void timer_descriptors_close(unsigned int first, unsigned int last) {
   if (live_count.load() == 0 || first >= kMaxNumber) return;
   if (raw_syscall(SYS_getpid) != static_cast<long>(member.pid)) return;
   for (unsigned int fd = first; fd <= std::min(last, kMaxNumber - 1); ++fd) end_timer(entries[fd]);
+}
+
+void forget_timer_descriptors_after_fork() {
+  if (live_count.exchange(0) == 0) return;
+  for (Entry& entry : entries) {
+    if (entry.exists.load()) entry.exists.store(false);  // a write would copy the page
+  }
 }
 
 }  // namespace warpserve

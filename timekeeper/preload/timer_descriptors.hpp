@@ -22,5 +22,8 @@ void forget_expirations(int fd);
 // The program closes the descriptors from `first` to `last`; their timers end. Does nothing in a
 // child of vfork, whose descriptors are not the process's.
 void timer_descriptors_close(unsigned int first, unsigned int last);
+// A forked child reads and polls what it has inherited; the parent's agent serves it, and the child
+// can neither set nor end it.
+void forget_timer_descriptors_after_fork();
 
 }  // namespace warpserve

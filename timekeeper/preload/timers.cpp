@@ -142,8 +142,6 @@ class TimerTable {
   void forget_after_fork() {
     lock_.forget_owner();
     agent_runs_ = false;
-    // The descriptors of timerfds stay open, as they do for a child that inherits them; the
-    // parent's agent serves them.
     std::fill(timers_, timers_ + used_, Timer{});
   }
 

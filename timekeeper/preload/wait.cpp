@@ -198,17 +198,24 @@ int wait_until_or_ready(VirtualTime target, pollfd* fds, nfds_t count, const sig
   Scratch<pollfd, kInlineDescriptors> polled(count + 1);
   if (polled.data() == nullptr) return fail(ENOMEM);
   std::copy_n(fds, count, polled.data());
+  // Our eventfd stands in for an entry that the kernel ignores, else behind all: poll takes no more
+  // of them than RLIMIT_NOFILE, which the program may have used up.
+  const auto place = static_cast<nfds_t>(
+      std::find_if(fds, fds + count, [](const pollfd& entry) { return entry.fd < 0; }) - fds);
+  const nfds_t polled_count = std::max(count, place + 1);
 
   return wait_with_descriptors(
       target, label, [&](int wake_fd, const timespec* timeout, bool& woken, bool& lost) {
-        pollfd& own = polled.data()[count];
+        pollfd& own = polled.data()[place];
         own = {wake_fd, POLLIN, 0};
-        const int ready = real().ppoll(polled.data(), count + 1, timeout, mask);
+        const int ready = real().ppoll(polled.data(), polled_count, timeout, mask);
         if (ready < 0) return ready;
-        for (nfds_t i = 0; i < count; ++i) fds[i].revents = polled.data()[i].revents;
         woken = (own.revents & POLLIN) != 0;
         lost = (own.revents & POLLNVAL) != 0;
-        return ready - (own.revents != 0 ? 1 : 0);
+        const int ready_of_program = ready - (own.revents != 0 ? 1 : 0);
+        own.revents = 0;
+        for (nfds_t i = 0; i < count; ++i) fds[i].revents = polled.data()[i].revents;
+        return ready_of_program;
       });
 }
 

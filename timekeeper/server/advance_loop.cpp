@@ -309,7 +309,7 @@ void AdvanceLoop::check_stall(bool settled) {
   const bool nothing_can_happen = settled && watch_.thread_count() > 0 &&
                                   (blocker == Blocker::kNoTarget || blocker == Blocker::kHeld ||
                                    blocker == Blocker::kActorWithoutTarget);
-  if (!nothing_can_happen || !ended_because_.empty() || board_link_.asks_outside()) {
+  if (!nothing_can_happen || !ended_because_.empty() || others_can_act()) {
     quiet_since_.reset();
     return;
   }
@@ -322,6 +322,13 @@ void AdvanceLoop::check_stall(bool settled) {
   const std::string report = stall_report(picture);
   fputs(report.c_str(), stderr);
   begin_end("stalled");
+}
+
+// Whether something may come from where no look reaches: outside of the session, or another host.
+bool AdvanceLoop::others_can_act() const {
+  if (board_link_.asks_outside()) return true;
+  if (!remote_) return false;
+  return remote_->is_at_work() || (options_.listen && remote_->awaits_first_member());
 }
 
 void AdvanceLoop::count_rate() {

@@ -62,6 +62,7 @@ class AdvanceLoop {
   void wait_for_thread(std::uint32_t tid);
   void wait_quietly();
   void check_stall(bool settled);
+  bool others_can_act() const;
   void count_rate();
   void add_local_state(SessionState& state) const;
   void add_remote_state(SessionState& state) const;

@@ -18,6 +18,12 @@ std::uint64_t order_of(const SlotView& view) {
   return view.tid + (view.kind == SlotKind::kSettle ? kAfterAllThreads : 0);
 }
 
+// What a thread waits in ends with it; actors and holds are the process's, whose other threads go
+// on with them.
+bool ends_with_thread(SlotKind kind) {
+  return kind != SlotKind::kActor && kind != SlotKind::kHold;
+}
+
 bool same_owner(const SlotView& a, const SlotView& b) {
   return a.pid == b.pid && a.tid == b.tid && a.kind == b.kind;
 }
@@ -51,7 +57,10 @@ void BoardLink::remove_thread(pid_t pid, pid_t tid) {
   const std::uint32_t count = slots_to_look_at();
   for (std::uint32_t index = 0; index < count; ++index) {
     const Slot& slot = board_.slots()[index];
-    if (slot.tid.load() == static_cast<std::uint32_t>(tid)) reclaim(index, pid);
+    const bool is_threads = slot.tid.load() == static_cast<std::uint32_t>(tid);
+    if (is_threads && ends_with_thread(static_cast<SlotKind>(slot.kind.load()))) {
+      reclaim(index, pid);
+    }
   }
 }
 

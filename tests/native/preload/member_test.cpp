@@ -11,11 +11,14 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
+#include <sys/times.h>
 #include <sys/wait.h>
 #include <threads.h>
 #include <time.h>
@@ -127,6 +130,26 @@ TEST(clocks_agree) {
   timespec by_syscall{};
   CHECK_EQ(syscall(SYS_clock_gettime, CLOCK_REALTIME, &by_syscall), 0L);
   CHECK_EQ(by_syscall.tv_sec * kS + by_syscall.tv_nsec, realtime);
+}
+
+TEST(clocks_of_coarser_units_follow) {
+  tms cpu_times{};
+  struct sysinfo before{}, after{};
+  for (const bool by_syscall : {false, true}) {
+    const auto ticks = [&] {
+      return by_syscall ? syscall(SYS_times, &cpu_times) : times(&cpu_times);
+    };
+    const auto look = [&](struct sysinfo* info) {
+      return by_syscall ? syscall(SYS_sysinfo, info) : sysinfo(info);
+    };
+    const long start = ticks();
+    CHECK_EQ(look(&before), 0L);
+    sleep(5);
+    CHECK_EQ(ticks() - start, 5 * sysconf(_SC_CLK_TCK));
+    CHECK_EQ(look(&after), 0L);
+    CHECK_EQ(after.uptime - before.uptime, 5L);
+    CHECK(after.totalram > 0);
+  }
 }
 
 TEST(cpu_time_is_the_hosts) {
@@ -309,6 +332,24 @@ TEST(polls_on_many_descriptors) {
   CHECK_EQ(took_ns([&] { CHECK_EQ(poll(polled.data(), kCount, 9), 0); }), 9 * kMs);
   pipe.write_one();
   CHECK_EQ(poll(polled.data(), kCount, 9), static_cast<int>(kCount));
+}
+
+TEST(a_poll_on_as_many_descriptors_as_may_be_open) {
+  rlimit old{};
+  getrlimit(RLIMIT_NOFILE, &old);
+  constexpr std::size_t kCount = 1'024;
+  const rlimit limit = {kCount, old.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  const Pipe pipe;
+  std::vector<pollfd> polled(kCount, pollfd{-1, POLLIN, 0});
+  polled.back().fd = pipe.reader();
+  CHECK_EQ(took_ns([&] { CHECK_EQ(poll(polled.data(), kCount, 9), 0); }), 9 * kMs);
+  std::thread writer = after(5 * kMs, [&] { pipe.write_one(); });
+  CHECK_EQ(took_ns([&] { CHECK_EQ(poll(polled.data(), kCount, 9), 1); }), 5 * kMs);
+  CHECK_EQ(int{polled.front().revents}, 0);
+  CHECK_EQ(int{polled.back().revents}, POLLIN);
+  writer.join();
+  setrlimit(RLIMIT_NOFILE, &old);
 }
 
 TEST(selects) {
@@ -671,6 +712,57 @@ TEST(futexes_through_syscall) {
            13L);
 }
 
+// They keep to host time. A wake-up long before the deadline comes at its virtual time all the
+// same.
+TEST(unvirtualised_futex_waits_have_their_deadline_in_host_time) {
+  std::atomic<std::uint32_t> word{0};
+  const timespec monotonic = reading_after(100 * kS, CLOCK_MONOTONIC);
+  const timespec realtime = reading_after(100 * kS, CLOCK_REALTIME);
+  constexpr int kBits = 2;
+  const auto wake = [&] {
+    CHECK_EQ(syscall(SYS_futex, &word, FUTEX_WAKE_BITSET, 1, nullptr, nullptr, kBits), 1L);
+  };
+  futex_waitv waited{};
+  waited.uaddr = reinterpret_cast<std::uintptr_t>(&word);
+  waited.flags = FUTEX_32;
+  const std::vector<std::function<long()>> waits = {
+      [&] { return syscall(SYS_futex, &word, FUTEX_WAIT_BITSET, 0, &monotonic, nullptr, kBits); },
+      [&] {
+        return syscall(SYS_futex, &word, FUTEX_WAIT_BITSET | FUTEX_CLOCK_REALTIME, 0, &realtime,
+                       nullptr, kBits);
+      },
+      [&] { return syscall(SYS_futex_waitv, &waited, 1, 0, &monotonic, CLOCK_MONOTONIC); },
+      [&] { return syscall(SYS_futex_waitv, &waited, 1, 0, &realtime, CLOCK_REALTIME); },
+  };
+  for (const auto& wait : waits) {
+    std::thread waker = after(kS, wake);
+    CHECK_EQ(took_ns([&] { CHECK_EQ(wait(), 0L); }), kS);
+    waker.join();
+  }
+  timespec soon = reading_after(20 * kMs, CLOCK_MONOTONIC);
+  CHECK_EQ(syscall(SYS_futex_waitv, &waited, 1, 0, &soon, CLOCK_MONOTONIC), -1L);
+  CHECK_EQ(errno, ETIMEDOUT);
+  soon.tv_nsec = -1;
+  CHECK_EQ(syscall(SYS_futex_waitv, &waited, 1, 0, &soon, CLOCK_MONOTONIC), -1L);
+  CHECK_EQ(errno, EINVAL);
+}
+
+TEST(a_priority_inheriting_lock_has_its_deadline_in_host_time) {
+  std::atomic<std::uint32_t> lock{0};
+  std::thread owner([&] {
+    lock.store(static_cast<std::uint32_t>(syscall(SYS_gettid)));
+    sleep(2);
+    CHECK_EQ(syscall(SYS_futex, &lock, FUTEX_UNLOCK_PI, 0, nullptr, nullptr, 0), 0L);
+  });
+  sleep(1);
+  const timespec reading = reading_after(100 * kS, CLOCK_REALTIME);
+  CHECK_EQ(took_ns([&] {
+             CHECK_EQ(syscall(SYS_futex, &lock, FUTEX_LOCK_PI, 0, &reading, nullptr, 0), 0L);
+           }),
+           kS);
+  owner.join();
+}
+
 TEST(message_queues) {
   mq_attr attributes{};
   attributes.mq_maxmsg = 1;
@@ -861,6 +953,32 @@ TEST(a_forked_child_is_a_member) {
              }),
              2 * kS);
   }
+}
+
+TEST(a_forked_child_closes_a_timer_that_it_has_inherited) {
+  const int parents = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+  const itimerspec second = {{0, 0}, spec(kS)};
+  timerfd_settime(parents, 0, &second, nullptr);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const int own = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+    const itimerspec setting = {{0, 0}, spec(2 * kS)};
+    timerfd_settime(own, 0, &setting, nullptr);
+    const bool sets_parents = timerfd_settime(parents, 0, &setting, nullptr) == 0;
+    close(parents);
+    pollfd polled = {own, POLLIN, 0};
+    const bool good = took_ns([&] { poll(&polled, 1, 10'000); }) == 2 * kS;
+    _exit(good && !sets_parents ? 0 : 1);
+  }
+  CHECK_EQ(exit_code_of(pid), 0);
+  std::uint64_t expirations = 0;
+  CHECK_EQ(read(parents, &expirations, 8), ssize_t{8});
+  close(parents);
+}
+
+TEST(a_range_without_descriptors_is_refused) {
+  CHECK_EQ(close_range(9, 5, 0), -1);
+  CHECK_EQ(errno, EINVAL);
 }
 
 TEST(a_vforked_child_may_close_everything) {

@@ -327,6 +327,7 @@ TEST(a_status_says_who_waits_for_what) {
   Session session = test.connect("m");
   Actor waiting = session.add_actor("waiting");
   const Actor working = session.add_actor("working");
+  session.hold();  // and lets it go
   const auto hold = session.hold();
   waiting.start_wait(at_ms(1));
   CHECK_EQ(session.status_json(),

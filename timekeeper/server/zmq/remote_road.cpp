@@ -49,7 +49,14 @@ std::vector<MemberId> RemoteRoad::holders() const {
   return all;
 }
 
+bool RemoteRoad::is_at_work() const {
+  return !holds_.empty() || std::ranges::any_of(actors_, [this](const auto& actor) {
+    return actor.second.kind == ActorKind::kActor && !core_.target(actor.first);
+  });
+}
+
 void RemoteRoad::apply(const MemberJoined& joined) {
+  had_member_ = true;
   const MemberId member = core_.add_member(joined.name);
   members_[joined.ticket.peer] = {member, joined.name, joined.pid};
   const GatewayOptions& options = gateway_.options();
@@ -117,6 +124,7 @@ void RemoteRoad::apply(const HoldAsked& asked) {
 
 void RemoteRoad::apply(const HoldReleased& released) {
   (void)core_.release(released.hold);
+  holds_.erase(released.hold);
 }
 
 void RemoteRoad::apply(const StatusAsked& asked) {

@@ -51,6 +51,11 @@ class RemoteRoad {
   std::vector<RemoteActor> actors() const;
   std::vector<MemberId> holders() const;  // the owner of each hold that is out
 
+  // Whether a member may still act at this instant, for all that is known of one: it has an actor
+  // without a target, or its hold is out.
+  bool is_at_work() const;
+  bool awaits_first_member() const { return !had_member_; }
+
  private:
   void apply(const MemberJoined& joined);
   void apply(const MemberLeft& left);
@@ -83,6 +88,7 @@ class RemoteRoad {
   std::map<ActorId, Entry> actors_;
   std::map<HoldId, PeerId> holds_;
   std::uint64_t round_ = 0;
+  bool had_member_ = false;
 };
 
 }  // namespace warpserve
