@@ -244,6 +244,23 @@ def test_what_broke_other_interposers(warpserve: Warpserve) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("gpus", "state", "remote", "peer_to_peer", "version"),
+    [
+        ("h100-sxm:1", 1, 2, 1, 6),
+        ("a100-80:2", 1, 2, 1, 5),
+        ("b200:2", 1, 2, 1, 7),
+        ("h100-pcie:2", 0, 255, 0, 6),
+        ("h100-pcie:2@pcie-nvlink-pairs", 1, 0, 1, 6),
+    ],
+)
+def test_nvlinks_are_those_of_the_box(
+    warpserve: Warpserve, gpus: str, state: int, remote: int, peer_to_peer: int, version: int
+) -> None:
+    done = warpserve.run([sys.executable, PROGRAMS / "nvlink.py"], options=["--gpu", gpus])
+    assert json.loads(done.stdout) == [state, remote, peer_to_peer, version], done.stderr
+
+
 def test_all_roads_lead_to_the_virtual_gpu(warpserve: Warpserve, tmp_path: Path) -> None:
     done = run(warpserve, sys.executable, PROGRAMS / "roads.py", tmp_path)
     told = json.loads(done.stdout)

@@ -72,6 +72,7 @@ class MachineParser {
     const int devices = take<int>("device_count");
     if (devices < 1) fail("describes no device");
     machine.box_ = take<std::string>("box");
+    machine.nvlink_ = take_nvlink();
     machine.nvml_version_ = take<std::string>("nvml_version");
     machine.nvml_architecture_ = take<int>("nvml_architecture");
     machine.nvml_brand_ = take<int>("nvml_brand");
@@ -144,6 +145,7 @@ class MachineParser {
     }
   }
 
+  Nvlink take_nvlink();
   GpuKind take_gpu();
   DeviceProfile take_device(int index);
   Link take_link(int from, int to);
@@ -164,6 +166,16 @@ class MachineParser {
   const std::string source_;
   std::map<std::string, Line> lines_;
 };
+
+Nvlink MachineParser::take_nvlink() {
+  const std::string key = "nvlink";
+  const std::optional<Line> line = find_and_remove(key);
+  if (!line) fail("lacks the key '" + key + "'");
+  if (line->value == "switch") return Nvlink::kSwitch;
+  if (line->value == "pairs") return Nvlink::kPairs;
+  if (line->value == "none") return Nvlink::kNone;
+  fail_value(key, *line, "'switch', 'pairs' or 'none'");
+}
 
 GpuKind MachineParser::take_gpu() {
   GpuKind gpu;

@@ -107,6 +107,9 @@ struct Link {
   bool peer_to_peer = false;
 };
 
+// What a box joins by NVLink; the words of the catalogue.
+enum class Nvlink { kSwitch, kPairs, kNone };
+
 // Devices of one kind in a box.
 class Machine {
  public:
@@ -117,6 +120,7 @@ class Machine {
 
   const GpuKind& gpu() const { return gpu_; }
   const std::string& box() const { return box_; }
+  Nvlink nvlink() const { return nvlink_; }
   const std::string& nvml_version() const { return nvml_version_; }
   int nvml_architecture() const { return nvml_architecture_; }
   int nvml_brand() const { return nvml_brand_; }
@@ -132,6 +136,7 @@ class Machine {
   friend class MachineParser;
 
   std::string box_;
+  Nvlink nvlink_ = Nvlink::kNone;
   std::string nvml_version_;
   int nvml_architecture_ = 0;
   int nvml_brand_ = 0;

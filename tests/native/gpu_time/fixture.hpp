@@ -18,6 +18,7 @@ inline std::string machine_text() {
       "format 1\n"
       "device_count 2\n"
       "box test-box\n"
+      "nvlink none\n"
       "nvml_version 13.580.105.08\n"
       "nvml_architecture 9\n"
       "nvml_brand 14\n";
