@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -125,6 +126,20 @@ def test_streams_copies_and_graphs_end_when_computed_by_hand(
 def test_wrong_use_gets_the_errors_of_the_driver(warpserve: Warpserve, compiler: Compiler) -> None:
     told = answers(run(warpserve, compiler("errors")))
     assert told == json.loads((PROGRAMS / "errors.json").read_text())
+
+
+def test_every_error_has_a_name() -> None:
+    source = (ROOT / "cuda_shim/entry/error.hpp").read_text()
+    codes = re.findall(r"^  k\w+ = (\d+),", source, re.MULTILINE)
+    body = (
+        f"import ctypes; gpu = ctypes.CDLL('{native_file(f'libwarpserve_gpu_{MAJOR}.so')}')\n"
+        "gpu.cudaGetErrorName.restype = ctypes.c_char_p\n"
+        f"for code in ({', '.join(codes)}): print(code, gpu.cudaGetErrorName(code).decode())"
+    )
+    done = subprocess.run([sys.executable, "-c", body], capture_output=True, text=True, check=True)
+    names = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    assert names["12"] == "cudaErrorInvalidPitchValue"
+    assert [code for code, name in names.items() if not name.startswith("cuda")] == []
 
 
 def test_null_pointers_are_errors_and_never_a_crash(warpserve: Warpserve, tmp_path: Path) -> None:
