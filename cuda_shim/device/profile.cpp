@@ -222,7 +222,6 @@ GpuKind MachineParser::take_gpu() {
   take_field("pcie_lanes", gpu.pcie_lanes);
   take_field("pcie_peer_to_peer", gpu.pcie_peer_to_peer);
   take_field("host_copy_bandwidth_bytes_per_s", gpu.host_copy_bandwidth_bytes_per_s);
-  take_field("copy_latency_ns", gpu.copy_latency_ns);
   take_field("nvlink_generation", gpu.nvlink_generation);
   take_field("nvlink_link_count", gpu.nvlink_link_count);
   take_field("nvlink_link_bandwidth_bytes_per_s", gpu.nvlink_link_bandwidth_bytes_per_s);

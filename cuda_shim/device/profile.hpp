@@ -69,8 +69,6 @@ struct GpuKind {
   int pcie_lanes = 0;
   bool pcie_peer_to_peer = false;
   std::uint64_t host_copy_bandwidth_bytes_per_s = 0;
-  // From the start of a copy to its first byte. Absent: not known, and counted as 0.
-  std::optional<std::uint64_t> copy_latency_ns;
   std::optional<int> nvlink_generation;
   int nvlink_link_count = 0;
   std::optional<std::uint64_t> nvlink_link_bandwidth_bytes_per_s;

@@ -61,8 +61,6 @@ class Context {
   friend class LiveContexts;
   void forget_thread(std::uint64_t thread);
 
-  VirtualDuration copy_duration(std::uint64_t bytes, std::uint64_t bytes_per_s) const;
-
   const Machine& machine_;
   const int device_;
   SessionClock& clock_;
