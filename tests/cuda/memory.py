@@ -108,9 +108,17 @@ def with_pointers():
     call("cuMemGetAddressRange_v2", ctypes.byref(base), ctypes.byref(size), inside)
     kind = out("cuPointerGetAttribute", 2, inside, kind=ctypes.c_uint32).value
     past = cuda.cuMemcpyDtoH_v2((ctypes.c_ubyte * 8)(), u64(address + 2 * MIB), u64(8))
+    attributes = (ctypes.c_uint32 * 3)(2, 4, 9)  # memory type, host pointer, device ordinal
+    asked = []
+    for pointer in (address, ctypes.addressof(base)):
+        told = [ctypes.c_uint32(77), u64(77), ctypes.c_int32(77)]
+        places = (ctypes.c_void_p * 3)(*map(ctypes.addressof, told))
+        call("cuPointerGetAttributes", 3, attributes, places, u64(pointer))
+        asked.append([value.value for value in told])
     call("cuMemFree_v2", u64(address))
     freed = cuda.cuMemsetD8_v2(u64(address), ctypes.c_ubyte(0), u64(8))
     return {
+        "attributes": asked,
         "base": base.value == address,
         "size": size.value,
         "type": kind,
