@@ -182,6 +182,8 @@ def test_memory_through_the_driver(warpserve: Warpserve) -> None:
             "release_again": 1,
         },
         "pools": {"used": True},
+        "frees in order": {"holds": [2, 2, 2, 2], "reused": True},
+        "pinned memory is awaited": True,
         "pointers": {
             "attributes": [[2, 0, 0], [0, 0, -2]],
             "base": True,

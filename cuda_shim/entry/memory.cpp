@@ -170,7 +170,13 @@ void free_memory(Address address) {
 
 void free_pinned(Address address) {
   refuse_in_capture();
-  if (address != 0) expect(process_memory().host().free(address));
+  if (address == 0) return;
+  const PointerInfo info = value_of(process_memory().query(address));
+  require(info.kind == MemoryKind::kPinned && info.base == address);
+  if (ordinal_of(info.device) >= 0) {
+    require(context_of_physical(info.device).await_work() == Status::kOk, Error::kNotPermitted);
+  }
+  expect(process_memory().host().free(address));
 }
 
 }  // namespace warpserve::gpu

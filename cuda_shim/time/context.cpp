@@ -96,6 +96,11 @@ void Context::forget_thread(std::uint64_t thread) {
 Status Context::synchronize() {
   if (HostFunctions::running_in_this_thread()) return Status::kNotPermitted;
   if (invalidate_captures(*this, false)) return Status::kCaptureUnsupported;
+  return await_work();
+}
+
+Status Context::await_work() {
+  if (HostFunctions::running_in_this_thread()) return Status::kNotPermitted;
   std::vector<Completion> ends;
   {
     const std::lock_guard lock(mutex_);
