@@ -199,6 +199,25 @@ def test_memory_through_the_driver(warpserve: Warpserve) -> None:
     }
 
 
+def test_contexts_as_runtime_and_driver_share_them(warpserve: Warpserve) -> None:
+    told = json.loads(run(warpserve, sys.executable, PROGRAMS / "contexts.py").stdout)
+    assert told == {
+        "none": [False, False, *[201] * 8],
+        "driver": {
+            "active": [True, False],
+            "released": [0, 201],
+            "memory": 1,
+            "destroyed": 709,
+            "current": 0,
+        },
+        "made": [0, 1],
+        "initialized": [0, True, False],
+        "runtime": [True, *[0] * 8],
+        "thread": [False, [True, *[0] * 8]],
+        "beside": {"released": 0, "active": True, "kept": True},
+    }
+
+
 def test_events_values_and_graph_memory(warpserve: Warpserve) -> None:
     """Between streams and processes, each at its instant."""
     told = json.loads(run(warpserve, sys.executable, PROGRAMS / "sharing.py").stdout)

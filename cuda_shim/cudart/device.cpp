@@ -30,7 +30,7 @@ std::uint32_t cudaSetDevice(std::int32_t device) {
 }
 
 std::uint32_t cudaInitDevice(std::int32_t device, std::uint32_t, std::uint32_t) {
-  return runtime_call([&] { Process::get().device(device).open(); });
+  return runtime_call([&] { Process::get().device(device).retain_for_runtime(); });
 }
 
 std::uint32_t cudaSetValidDevices(std::int32_t* devices, std::int32_t count) {
