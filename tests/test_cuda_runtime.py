@@ -237,6 +237,7 @@ def test_events_values_and_graph_memory(warpserve: Warpserve) -> None:
         "graphs": {
             "early": 1,
             "used_gib": 1,
+            "attributes": [[(1 << 30) + 64] * 4, [0, 0, 0, (1 << 30) + 64]],
             "left": True,
             "read": [7, 7, 7, 7],
             "freed": [0, 1],

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "cuda_shim/entry/devices.hpp"
+#include "cuda_shim/entry/graph_memory.hpp"
 #include "cuda_shim/entry/memory.hpp"
 #include "cuda_shim/entry/runtime.hpp"
 #include "cuda_shim/entry/streams.hpp"
@@ -162,22 +163,24 @@ std::uint32_t cudaDeviceGetStreamPriorityRange(std::int32_t* least, std::int32_t
   });
 }
 
-// Graphs own no memory here: what they would allocate is refused.
-std::uint32_t cudaDeviceGetGraphMemAttribute(std::int32_t device, std::uint32_t, void* value) {
+std::uint32_t cudaDeviceGetGraphMemAttribute(std::int32_t device, std::uint32_t attribute,
+                                             void* value) {
   return runtime_call([&] {
-    Process::get().device(device);
+    const Device& asked = Process::get().device(device);
     require(value != nullptr);
-    *static_cast<std::uint64_t*>(value) = 0;
+    *static_cast<std::uint64_t*>(value) = graph_memory_attribute(asked, attribute);
   });
 }
 
-std::uint32_t cudaDeviceSetGraphMemAttribute(std::int32_t device, std::uint32_t, void* value) {
+std::uint32_t cudaDeviceSetGraphMemAttribute(std::int32_t device, std::uint32_t attribute,
+                                             void* value) {
   return runtime_call([&] {
-    Process::get().device(device);
+    const Device& asked = Process::get().device(device);
     require(value != nullptr);
+    reset_graph_memory_high_water(asked, attribute, *static_cast<std::uint64_t*>(value));
   });
 }
 
 std::uint32_t cudaDeviceGraphMemTrim(std::int32_t device) {
-  return runtime_call([&] { Process::get().device(device); });
+  return runtime_call([&] { trim_graph_memory(Process::get().device(device)); });
 }
