@@ -218,6 +218,18 @@ def test_contexts_as_runtime_and_driver_share_them(warpserve: Warpserve) -> None
     }
 
 
+def test_what_is_beyond_a_device_is_refused(warpserve: Warpserve) -> None:
+    """By that programs find the largest tile that they can have."""
+    told = json.loads(run(warpserve, sys.executable, PROGRAMS / "limits.py").stdout)
+    assert told == {
+        "launch": [0, 1],
+        "attribute": [0, 1, 1, 400],
+        "told": True,
+        "prefetch": [0, 1, 1, 1],
+        "flags": [0, 0, 1, 1],
+    }
+
+
 def test_events_values_and_graph_memory(warpserve: Warpserve) -> None:
     """Between streams and processes, each at its instant."""
     told = json.loads(run(warpserve, sys.executable, PROGRAMS / "sharing.py").stdout)

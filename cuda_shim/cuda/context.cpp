@@ -42,14 +42,6 @@ std::uint32_t reset_primary(std::int32_t device) {
   return driver_call([&] { reset_device(Process::get().device(device)); });
 }
 
-std::uint32_t set_primary_flags(std::int32_t device, std::uint32_t flags) {
-  return driver_call([&] {
-    Device& chosen = Process::get().device(device);
-    const std::lock_guard lock(chosen.mutex);
-    chosen.primary_flags = flags;
-  });
-}
-
 }  // namespace
 
 std::uint32_t cuDevicePrimaryCtxRetain(void** context, std::int32_t device) {
@@ -88,10 +80,10 @@ std::uint32_t cuDevicePrimaryCtxGetState(std::int32_t device, std::uint32_t* fla
 }
 
 std::uint32_t cuDevicePrimaryCtxSetFlags(std::int32_t device, std::uint32_t flags) {
-  return set_primary_flags(device, flags);
+  return driver_call([&] { set_primary_flags(Process::get().device(device), flags); });
 }
 std::uint32_t cuDevicePrimaryCtxSetFlags_v2(std::int32_t device, std::uint32_t flags) {
-  return set_primary_flags(device, flags);
+  return driver_call([&] { set_primary_flags(Process::get().device(device), flags); });
 }
 
 std::uint32_t cuCtxCreate(void** context, std::uint32_t flags, std::int32_t device) {

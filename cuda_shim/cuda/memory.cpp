@@ -123,14 +123,11 @@ std::uint32_t cuMemGetAddressRange_v2(std::uint64_t* base, std::uint64_t* bytes,
   });
 }
 
-// Managed memory is where both can read it: nothing moves.
 DRIVER_STREAM_CALL(cuMemPrefetchAsync, cuMemPrefetchAsync_ptsz,
                    (std::uint64_t address, std::uint64_t bytes, std::int32_t, void* stream),
-                   require(address != 0 && bytes > 0);
-                   return stream_of(stream, kDefaultStream)->submit(EmptyWork());)
+                   return prefetch(*stream_of(stream, kDefaultStream), address, bytes);)
 
 DRIVER_STREAM_CALL(cuMemPrefetchAsync_v2, cuMemPrefetchAsync_v2_ptsz,
                    (std::uint64_t address, std::uint64_t bytes,
                     warpserve::cuda_shim::abi::CUmemLocation, std::uint32_t, void* stream),
-                   require(address != 0 && bytes > 0);
-                   return stream_of(stream, kDefaultStream)->submit(EmptyWork());)
+                   return prefetch(*stream_of(stream, kDefaultStream), address, bytes);)

@@ -78,11 +78,8 @@ std::uint32_t cudaGetDeviceFlags(std::uint32_t* flags) {
 }
 
 std::uint32_t cudaSetDeviceFlags(std::uint32_t flags) {
-  return runtime_call([&] {
-    Device& device = Process::get().device(Thread::get().current_device());
-    const std::lock_guard lock(device.mutex);
-    device.primary_flags = flags;
-  });
+  return runtime_call(
+      [&] { set_primary_flags(Process::get().device(Thread::get().current_device()), flags); });
 }
 
 std::uint32_t cudaDeviceSynchronize() {

@@ -12,6 +12,7 @@ namespace warpserve::gpu {
 namespace {
 
 constexpr Error kDeviceUninitialized{201};
+constexpr int kPageableMemoryAccess = 88;  // of CUdevice_attribute
 
 bool blocks(const CopyPlan& plan, Blocking blocking) {
   if (plan.to_pageable()) return true;
@@ -149,6 +150,17 @@ Status synchronize_event(void* event) {
 
 Status fill(Stream& stream, const FillPlan& plan) {
   return stream.submit(stream.context().fill_work(plan.bytes()), [plan] { plan.move(); });
+}
+
+Status prefetch(Stream& stream, Address address, std::uint64_t bytes) {
+  require(address != 0 && bytes > 0);
+  const PointerInfo info = value_of(process_memory().query(address));
+  if (info.kind == MemoryKind::kUnregistered || info.kind == MemoryKind::kRegistered) {
+    require(Process::get().attribute(kPageableMemoryAccess, device_of(stream).ordinal) != 0);
+  } else {
+    require(info.kind == MemoryKind::kManaged && bytes <= info.base + info.bytes - address);
+  }
+  return stream.submit(EmptyWork());
 }
 
 CopyKind copy_kind_of(std::uint32_t kind) {
