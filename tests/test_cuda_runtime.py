@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -127,6 +128,20 @@ def test_wrong_use_gets_the_errors_of_the_driver(warpserve: Warpserve, compiler:
     assert told == json.loads((PROGRAMS / "errors.json").read_text())
 
 
+def test_every_error_has_a_name() -> None:
+    source = (ROOT / "cuda_shim/entry/error.hpp").read_text()
+    codes = re.findall(r"^  k\w+ = (\d+),", source, re.MULTILINE)
+    body = (
+        f"import ctypes; gpu = ctypes.CDLL('{native_file(f'libwarpserve_gpu_{MAJOR}.so')}')\n"
+        "gpu.cudaGetErrorName.restype = ctypes.c_char_p\n"
+        f"for code in ({', '.join(codes)}): print(code, gpu.cudaGetErrorName(code).decode())"
+    )
+    done = subprocess.run([sys.executable, "-c", body], capture_output=True, text=True, check=True)
+    names = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    assert names["12"] == "cudaErrorInvalidPitchValue"
+    assert [code for code, name in names.items() if not name.startswith("cuda")] == []
+
+
 def test_null_pointers_are_errors_and_never_a_crash(warpserve: Warpserve, tmp_path: Path) -> None:
     api = Api.load()
     names = [
@@ -167,11 +182,51 @@ def test_memory_through_the_driver(warpserve: Warpserve) -> None:
             "release_again": 1,
         },
         "pools": {"used": True},
-        "pointers": {"base": True, "size": 1000, "type": 2, "past": 1, "freed": 1},
+        "frees in order": {"holds": [2, 2, 2, 2], "reused": True},
+        "pinned memory is awaited": True,
+        "pointers": {
+            "attributes": [[2, 0, 0], [0, 0, -2]],
+            "base": True,
+            "size": 1000,
+            "type": 2,
+            "past": 1,
+            "freed": 1,
+        },
         "ipc": {"child": 0, "written": [42, 42, 42, 42]},
         "fork": 3,
         "anew": {"a parent without memory": 0, "not forked": 0},
         "anew with memory": 3,
+    }
+
+
+def test_contexts_as_runtime_and_driver_share_them(warpserve: Warpserve) -> None:
+    told = json.loads(run(warpserve, sys.executable, PROGRAMS / "contexts.py").stdout)
+    assert told == {
+        "none": [False, False, *[201] * 8],
+        "driver": {
+            "active": [True, False],
+            "released": [0, 201],
+            "memory": 1,
+            "destroyed": 709,
+            "current": 0,
+        },
+        "made": [0, 1],
+        "initialized": [0, True, False],
+        "runtime": [True, *[0] * 8],
+        "thread": [False, [True, *[0] * 8]],
+        "beside": {"released": 0, "active": True, "kept": True},
+    }
+
+
+def test_what_is_beyond_a_device_is_refused(warpserve: Warpserve) -> None:
+    """By that programs find the largest tile that they can have."""
+    told = json.loads(run(warpserve, sys.executable, PROGRAMS / "limits.py").stdout)
+    assert told == {
+        "launch": [0, 1],
+        "attribute": [0, 1, 1, 400],
+        "told": True,
+        "prefetch": [0, 1, 1, 1],
+        "flags": [0, 0, 1, 1],
     }
 
 
@@ -194,6 +249,7 @@ def test_events_values_and_graph_memory(warpserve: Warpserve) -> None:
         "graphs": {
             "early": 1,
             "used_gib": 1,
+            "attributes": [[(1 << 30) + 64] * 4, [0, 0, 0, (1 << 30) + 64]],
             "left": True,
             "read": [7, 7, 7, 7],
             "freed": [0, 1],
@@ -242,6 +298,23 @@ def test_what_broke_other_interposers(warpserve: Warpserve) -> None:
         "fabric_supported": 1,
         "host_numa_supported": 1,
     }
+
+
+@pytest.mark.parametrize(
+    ("gpus", "state", "remote", "peer_to_peer", "version"),
+    [
+        ("h100-sxm:1", 1, 2, 1, 6),
+        ("a100-80:2", 1, 2, 1, 5),
+        ("b200:2", 1, 2, 1, 7),
+        ("h100-pcie:2", 0, 255, 0, 6),
+        ("h100-pcie:2@pcie-nvlink-pairs", 1, 0, 1, 6),
+    ],
+)
+def test_nvlinks_are_those_of_the_box(
+    warpserve: Warpserve, gpus: str, state: int, remote: int, peer_to_peer: int, version: int
+) -> None:
+    done = warpserve.run([sys.executable, PROGRAMS / "nvlink.py"], options=["--gpu", gpus])
+    assert json.loads(done.stdout) == [state, remote, peer_to_peer, version], done.stderr
 
 
 def test_all_roads_lead_to_the_virtual_gpu(warpserve: Warpserve, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
     format 1
     device_count 8
+    nvlink switch                                  what the box joins: switch, pairs or none
     nvml_architecture 9
     gpu.memory_usable_bytes 85017755648            every scalar field of the kind
     device.0.uuid GPU-…
@@ -34,6 +35,7 @@ def lines(machine: Machine) -> Iterator[str]:
     yield f"format {FORMAT}"
     yield f"device_count {len(machine.devices)}"
     yield f"box {machine.box.kind}"
+    yield f"nvlink {machine.box.nvlink}"
     yield f"nvml_version {gpu.cuda_driver_version // 1000}.{gpu.driver_version}"
     yield f"nvml_architecture {NVML_ARCHITECTURES[gpu.architecture]}"
     yield f"nvml_brand {NVML_BRANDS[gpu.brand]}"

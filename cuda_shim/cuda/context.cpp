@@ -10,10 +10,6 @@ namespace {
 
 constexpr std::uint32_t kApiVersion = 3020;
 
-Device& device_of_context(const DriverContext& context) {
-  return Process::get().device(context.device);
-}
-
 std::uint32_t create(void** context, std::uint32_t flags, std::int32_t device) {
   return driver_call([&] {
     require(context != nullptr);
@@ -44,14 +40,6 @@ std::uint32_t release_primary(std::int32_t device) {
 
 std::uint32_t reset_primary(std::int32_t device) {
   return driver_call([&] { reset_device(Process::get().device(device)); });
-}
-
-std::uint32_t set_primary_flags(std::int32_t device, std::uint32_t flags) {
-  return driver_call([&] {
-    Device& chosen = Process::get().device(device);
-    const std::lock_guard lock(chosen.mutex);
-    chosen.primary_flags = flags;
-  });
 }
 
 }  // namespace
@@ -92,10 +80,10 @@ std::uint32_t cuDevicePrimaryCtxGetState(std::int32_t device, std::uint32_t* fla
 }
 
 std::uint32_t cuDevicePrimaryCtxSetFlags(std::int32_t device, std::uint32_t flags) {
-  return set_primary_flags(device, flags);
+  return driver_call([&] { set_primary_flags(Process::get().device(device), flags); });
 }
 std::uint32_t cuDevicePrimaryCtxSetFlags_v2(std::int32_t device, std::uint32_t flags) {
-  return set_primary_flags(device, flags);
+  return driver_call([&] { set_primary_flags(Process::get().device(device), flags); });
 }
 
 std::uint32_t cuCtxCreate(void** context, std::uint32_t flags, std::int32_t device) {
@@ -185,20 +173,18 @@ std::uint32_t cuCtxGetApiVersion(void* context, std::uint32_t* version) {
 }
 
 std::uint32_t cuCtxSynchronize() {
-  return driver_call(
-      [] { return synchronize(device_of_context(*Thread::get().current_context())); });
+  return driver_call([] { return synchronize(current_device()); });
 }
 
 std::uint32_t cuCtxGetLimit(std::uint64_t* value, std::uint32_t number) {
   return driver_call([&] {
     require(value != nullptr);
-    *value = limit(device_of_context(*Thread::get().current_context()), number);
+    *value = limit(current_device(), number);
   });
 }
 
 std::uint32_t cuCtxSetLimit(std::uint32_t number, std::uint64_t value) {
-  return driver_call(
-      [&] { set_limit(device_of_context(*Thread::get().current_context()), number, value); });
+  return driver_call([&] { set_limit(current_device(), number, value); });
 }
 
 std::uint32_t cuCtxGetStreamPriorityRange(std::int32_t* least, std::int32_t* greatest) {
@@ -211,14 +197,10 @@ std::uint32_t cuCtxGetStreamPriorityRange(std::int32_t* least, std::int32_t* gre
 std::uint32_t cuCtxEnablePeerAccess(void* peer, std::uint32_t flags) {
   return driver_call([&] {
     require(flags == 0);
-    enable_peer_access(device_of_context(*Thread::get().current_context()),
-                       context_of(peer)->device);
+    enable_peer_access(current_device(), context_of(peer)->device);
   });
 }
 
 std::uint32_t cuCtxDisablePeerAccess(void* peer) {
-  return driver_call([&] {
-    disable_peer_access(device_of_context(*Thread::get().current_context()),
-                        context_of(peer)->device);
-  });
+  return driver_call([&] { disable_peer_access(current_device(), context_of(peer)->device); });
 }

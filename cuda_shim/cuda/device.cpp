@@ -1,5 +1,6 @@
 #include "cuda_shim/entry/devices.hpp"
 #include "cuda_shim/entry/driver.hpp"
+#include "cuda_shim/entry/graph_memory.hpp"
 
 using namespace warpserve::gpu;
 
@@ -102,22 +103,24 @@ std::uint32_t cuDeviceGetExecAffinitySupport(std::int32_t* answer, std::uint32_t
   });
 }
 
-// Graphs own no memory here: what they would allocate is refused.
-std::uint32_t cuDeviceGetGraphMemAttribute(std::int32_t device, std::uint32_t, void* value) {
+std::uint32_t cuDeviceGetGraphMemAttribute(std::int32_t device, std::uint32_t attribute,
+                                           void* value) {
   return driver_call([&] {
-    Process::get().device(device);
+    const Device& asked = Process::get().device(device);
     require(value != nullptr);
-    *static_cast<std::uint64_t*>(value) = 0;
+    *static_cast<std::uint64_t*>(value) = graph_memory_attribute(asked, attribute);
   });
 }
 
-std::uint32_t cuDeviceSetGraphMemAttribute(std::int32_t device, std::uint32_t, void* value) {
+std::uint32_t cuDeviceSetGraphMemAttribute(std::int32_t device, std::uint32_t attribute,
+                                           void* value) {
   return driver_call([&] {
-    Process::get().device(device);
+    const Device& asked = Process::get().device(device);
     require(value != nullptr);
+    reset_graph_memory_high_water(asked, attribute, *static_cast<std::uint64_t*>(value));
   });
 }
 
 std::uint32_t cuDeviceGraphMemTrim(std::int32_t device) {
-  return driver_call([&] { Process::get().device(device); });
+  return driver_call([&] { trim_graph_memory(Process::get().device(device)); });
 }

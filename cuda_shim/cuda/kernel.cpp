@@ -30,19 +30,21 @@ constexpr std::int32_t kPortableClusterSize = 8;
 
 }  // namespace
 
-DRIVER_STREAM_CALL(cuLaunchKernel, cuLaunchKernel_ptsz,
-                   (void* function, std::uint32_t grid_x, std::uint32_t grid_y,
-                    std::uint32_t grid_z, std::uint32_t block_x, std::uint32_t block_y,
-                    std::uint32_t block_z, std::uint32_t, void* stream, void**, void**),
-                   return launch_kernel(*stream_of(stream, kDefaultStream), function,
-                                        {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}});)
+DRIVER_STREAM_CALL(
+    cuLaunchKernel, cuLaunchKernel_ptsz,
+    (void* function, std::uint32_t grid_x, std::uint32_t grid_y, std::uint32_t grid_z,
+     std::uint32_t block_x, std::uint32_t block_y, std::uint32_t block_z,
+     std::uint32_t shared_bytes, void* stream, void**, void**),
+    return launch_kernel(*stream_of(stream, kDefaultStream), function,
+                         {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes});)
 
-DRIVER_STREAM_CALL(cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz,
-                   (void* function, std::uint32_t grid_x, std::uint32_t grid_y,
-                    std::uint32_t grid_z, std::uint32_t block_x, std::uint32_t block_y,
-                    std::uint32_t block_z, std::uint32_t, void* stream, void**),
-                   return launch_kernel(*stream_of(stream, kDefaultStream), function,
-                                        {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}});)
+DRIVER_STREAM_CALL(
+    cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz,
+    (void* function, std::uint32_t grid_x, std::uint32_t grid_y, std::uint32_t grid_z,
+     std::uint32_t block_x, std::uint32_t block_y, std::uint32_t block_z,
+     std::uint32_t shared_bytes, void* stream, void**),
+    return launch_kernel(*stream_of(stream, kDefaultStream), function,
+                         {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes});)
 
 DRIVER_STREAM_CALL(cuLaunchKernelEx, cuLaunchKernelEx_ptsz,
                    (const void* configuration, void* function, void**, void**),
@@ -50,7 +52,8 @@ DRIVER_STREAM_CALL(cuLaunchKernelEx, cuLaunchKernelEx_ptsz,
                    const auto& asked = *static_cast<const LaunchConfiguration*>(configuration);
                    return launch_kernel(*stream_of(asked.stream, kDefaultStream), function,
                                         {{asked.grid[0], asked.grid[1], asked.grid[2]},
-                                         {asked.block[0], asked.block[1], asked.block[2]}});)
+                                         {asked.block[0], asked.block[1], asked.block[2]},
+                                         asked.shared_bytes});)
 
 DRIVER_STREAM_CALL(cuLaunchHostFunc, cuLaunchHostFunc_ptsz,
                    (void* stream, void* function, void* data), require(function != nullptr);
@@ -63,8 +66,7 @@ DRIVER_STREAM_CALL(cuLaunchHostFunc, cuLaunchHostFunc_ptsz,
 std::uint32_t cuFuncGetAttribute(std::int32_t* value, std::uint32_t attribute, void* function) {
   return driver_call([&] {
     require(value != nullptr);
-    kernel_of(function);
-    *value = kernel_attribute(attribute, current_device().ordinal);
+    *value = kernel_attribute(*kernel_of(function), attribute, current_device().ordinal);
   });
 }
 
@@ -72,8 +74,21 @@ std::uint32_t cuKernelGetAttribute(std::int32_t* value, std::uint32_t attribute,
                                    std::int32_t device) {
   return driver_call([&] {
     require(value != nullptr);
-    kernel_of(kernel);
-    *value = kernel_attribute(attribute, Process::get().device(device).ordinal);
+    *value = kernel_attribute(*kernel_of(kernel), attribute, Process::get().device(device).ordinal);
+  });
+}
+
+std::uint32_t cuFuncSetAttribute(void* function, std::uint32_t attribute, std::int32_t value) {
+  return driver_call([&] {
+    set_kernel_attribute(*kernel_of(function), attribute, value, current_device().ordinal);
+  });
+}
+
+std::uint32_t cuKernelSetAttribute(std::uint32_t attribute, std::int32_t value, void* kernel,
+                                   std::int32_t device) {
+  return driver_call([&] {
+    set_kernel_attribute(*kernel_of(kernel), attribute, value,
+                         Process::get().device(device).ordinal);
   });
 }
 
@@ -166,7 +181,7 @@ std::uint32_t cuOccupancyAvailableDynamicSMemPerBlock(std::uint64_t* bytes, void
                                                       std::int32_t blocks, std::int32_t) {
   return driver_call([&] {
     require(bytes != nullptr && blocks > 0);
-    kernel_of(function);
-    *bytes = static_cast<std::uint64_t>(kernel_attribute(8, current_device().ordinal));
+    *bytes = static_cast<std::uint64_t>(
+        kernel_attribute(*kernel_of(function), 8, current_device().ordinal));
   });
 }

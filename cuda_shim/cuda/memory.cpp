@@ -26,7 +26,6 @@ Error allocate_pinned(void** out, std::uint64_t bytes, std::uint32_t flags) {
 std::uint32_t cuMemAlloc_v2(std::uint64_t* out, std::uint64_t bytes) {
   return driver_call([&] {
     require(out != nullptr && bytes > 0);
-    Thread::get().current_context();
     refuse_in_capture();
     *out = value_of(process_memory().allocate(current_device().physical, bytes));
   });
@@ -108,7 +107,6 @@ std::uint32_t cuMemHostGetFlags(std::uint32_t* flags, void* host) {
 std::uint32_t cuMemGetInfo_v2(std::uint64_t* free_bytes, std::uint64_t* total_bytes) {
   return driver_call([&] {
     require(free_bytes != nullptr && total_bytes != nullptr);
-    Thread::get().current_context();
     const MemoryInfo info = value_of(process_memory().info(current_device().physical));
     *free_bytes = info.free_bytes;
     *total_bytes = info.total_bytes;
@@ -125,14 +123,11 @@ std::uint32_t cuMemGetAddressRange_v2(std::uint64_t* base, std::uint64_t* bytes,
   });
 }
 
-// Managed memory is where both can read it: nothing moves.
 DRIVER_STREAM_CALL(cuMemPrefetchAsync, cuMemPrefetchAsync_ptsz,
                    (std::uint64_t address, std::uint64_t bytes, std::int32_t, void* stream),
-                   require(address != 0 && bytes > 0);
-                   return stream_of(stream, kDefaultStream)->submit(EmptyWork());)
+                   return prefetch(*stream_of(stream, kDefaultStream), address, bytes);)
 
 DRIVER_STREAM_CALL(cuMemPrefetchAsync_v2, cuMemPrefetchAsync_v2_ptsz,
                    (std::uint64_t address, std::uint64_t bytes,
                     warpserve::cuda_shim::abi::CUmemLocation, std::uint32_t, void* stream),
-                   require(address != 0 && bytes > 0);
-                   return stream_of(stream, kDefaultStream)->submit(EmptyWork());)
+                   return prefetch(*stream_of(stream, kDefaultStream), address, bytes);)

@@ -33,6 +33,43 @@ PointerInfo known(std::uint64_t address) {
   return info.value();
 }
 
+constexpr std::int32_t kInvalidOrdinal = -2;  // CU_DEVICE_INVALID
+
+// The default of an attribute that the pointer does not have.
+void tell_none(void* out, std::uint32_t attribute) {
+  const auto answer = [&](auto value) { *static_cast<decltype(value)*>(out) = value; };
+  switch (attribute) {
+    case kDeviceOrdinal:
+      return answer(kInvalidOrdinal);
+    case kMemoryType:
+    case kSyncMemops:
+    case kIsManaged:
+    case kIsLegacyIpcCapable:
+    case kMapped:
+    case kIsRdmaCapable:
+    case kAccessFlags:
+      return answer(std::uint32_t{0});
+    case kContext:
+    case kDevicePointer:
+    case kHostPointer:
+    case kBufferId:
+    case kRangeStart:
+    case kRangeBytes:
+    case kAllowedHandleTypes:
+    case kPoolHandle:
+    case kMappingBytes:
+    case kMappingBase:
+    case kMemoryBlockId:
+      return answer(std::uint64_t{0});
+    default:
+      fail(Error::kInvalidValue);
+  }
+}
+
+bool has_host_pointer(const PointerInfo& info) {
+  return info.kind == MemoryKind::kManaged || is_host(info.kind);
+}
+
 void tell(void* out, std::uint32_t attribute, std::uint64_t address, const PointerInfo& info) {
   const auto answer = [&](auto value) { *static_cast<decltype(value)*>(out) = value; };
   const bool managed = info.kind == MemoryKind::kManaged;
@@ -45,7 +82,7 @@ void tell(void* out, std::uint32_t attribute, std::uint64_t address, const Point
     case kDevicePointer:
       return answer(address);
     case kHostPointer:
-      require(managed || is_host(info.kind));
+      require(has_host_pointer(info));
       return answer(address);
     case kBufferId:
     case kMemoryBlockId:
@@ -87,14 +124,23 @@ std::uint32_t cuPointerGetAttribute(void* out, std::uint32_t attribute, std::uin
   });
 }
 
-// Of memory that is none of ours the answers stay as they are.
+// What the pointer does not have gets its default, and is no error.
 std::uint32_t cuPointerGetAttributes(std::uint32_t count, std::uint32_t* attributes, void** out,
                                      std::uint64_t address) {
   return driver_call([&] {
     require(attributes != nullptr && out != nullptr);
     const Result<PointerInfo> info = process_memory().query(address);
-    if (!info.ok() || info.value().kind == MemoryKind::kUnregistered) return;
-    for (std::uint32_t i = 0; i < count; ++i) tell(out[i], attributes[i], address, info.value());
+    const bool known = info.ok() && info.value().kind != MemoryKind::kUnregistered;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      require(out[i] != nullptr);
+      const bool applies =
+          known && (attributes[i] != kHostPointer || has_host_pointer(info.value()));
+      if (applies) {
+        tell(out[i], attributes[i], address, info.value());
+      } else {
+        tell_none(out[i], attributes[i]);
+      }
+    }
   });
 }
 

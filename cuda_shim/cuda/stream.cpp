@@ -17,7 +17,6 @@ using Callback = void (*)(void* stream, std::uint32_t error, void* data);
 std::uint32_t cuStreamCreate(void** stream, std::uint32_t flags) {
   return driver_call([&] {
     require(stream != nullptr);
-    Thread::get().current_context();
     *stream = create_stream(flags, kLeastPriority);
   });
 }
@@ -26,7 +25,6 @@ std::uint32_t cuStreamCreateWithPriority(void** stream, std::uint32_t flags,
                                          std::int32_t priority) {
   return driver_call([&] {
     require(stream != nullptr);
-    Thread::get().current_context();
     *stream = create_stream(flags, priority);
   });
 }

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "cuda_shim/entry/devices.hpp"
+#include "cuda_shim/entry/graph_memory.hpp"
 #include "cuda_shim/entry/memory.hpp"
 #include "cuda_shim/entry/runtime.hpp"
 #include "cuda_shim/entry/streams.hpp"
@@ -30,7 +31,7 @@ std::uint32_t cudaSetDevice(std::int32_t device) {
 }
 
 std::uint32_t cudaInitDevice(std::int32_t device, std::uint32_t, std::uint32_t) {
-  return runtime_call([&] { Process::get().device(device).open(); });
+  return runtime_call([&] { Process::get().device(device).retain_for_runtime(); });
 }
 
 std::uint32_t cudaSetValidDevices(std::int32_t* devices, std::int32_t count) {
@@ -77,11 +78,8 @@ std::uint32_t cudaGetDeviceFlags(std::uint32_t* flags) {
 }
 
 std::uint32_t cudaSetDeviceFlags(std::uint32_t flags) {
-  return runtime_call([&] {
-    Device& device = Process::get().device(Thread::get().current_device());
-    const std::lock_guard lock(device.mutex);
-    device.primary_flags = flags;
-  });
+  return runtime_call(
+      [&] { set_primary_flags(Process::get().device(Thread::get().current_device()), flags); });
 }
 
 std::uint32_t cudaDeviceSynchronize() {
@@ -162,22 +160,24 @@ std::uint32_t cudaDeviceGetStreamPriorityRange(std::int32_t* least, std::int32_t
   });
 }
 
-// Graphs own no memory here: what they would allocate is refused.
-std::uint32_t cudaDeviceGetGraphMemAttribute(std::int32_t device, std::uint32_t, void* value) {
+std::uint32_t cudaDeviceGetGraphMemAttribute(std::int32_t device, std::uint32_t attribute,
+                                             void* value) {
   return runtime_call([&] {
-    Process::get().device(device);
+    const Device& asked = Process::get().device(device);
     require(value != nullptr);
-    *static_cast<std::uint64_t*>(value) = 0;
+    *static_cast<std::uint64_t*>(value) = graph_memory_attribute(asked, attribute);
   });
 }
 
-std::uint32_t cudaDeviceSetGraphMemAttribute(std::int32_t device, std::uint32_t, void* value) {
+std::uint32_t cudaDeviceSetGraphMemAttribute(std::int32_t device, std::uint32_t attribute,
+                                             void* value) {
   return runtime_call([&] {
-    Process::get().device(device);
+    const Device& asked = Process::get().device(device);
     require(value != nullptr);
+    reset_graph_memory_high_water(asked, attribute, *static_cast<std::uint64_t*>(value));
   });
 }
 
 std::uint32_t cudaDeviceGraphMemTrim(std::int32_t device) {
-  return runtime_call([&] { Process::get().device(device); });
+  return runtime_call([&] { trim_graph_memory(Process::get().device(device)); });
 }

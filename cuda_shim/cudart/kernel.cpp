@@ -32,9 +32,9 @@ static_assert(sizeof(FunctionAttributes) == 144);
 
 Status launch_kernel(Stream& stream, const void* function,
                      const warpserve::cuda_shim::abi::dim3& grid,
-                     const warpserve::cuda_shim::abi::dim3& block) {
+                     const warpserve::cuda_shim::abi::dim3& block, std::uint64_t shared_bytes) {
   kernel_of_stub(function);
-  return launch(stream, {{grid.f0, grid.f1, grid.f2}, {block.f0, block.f1, block.f2}},
+  return launch(stream, {{grid.f0, grid.f1, grid.f2}, {block.f0, block.f1, block.f2}, shared_bytes},
                 kInvalidConfiguration);
 }
 
@@ -48,28 +48,31 @@ std::int32_t blocks_per_multiprocessor(const void* function, std::int32_t block_
 
 RUNTIME_STREAM_CALL(cudaLaunchKernel, cudaLaunchKernel_ptsz,
                     (const void* function, warpserve::cuda_shim::abi::dim3 grid,
-                     warpserve::cuda_shim::abi::dim3 block, void**, std::uint64_t, void* stream),
-                    return launch_kernel(*stream_of(stream, kDefaultStream), function, grid,
-                                         block);)
+                     warpserve::cuda_shim::abi::dim3 block, void**, std::uint64_t shared_bytes,
+                     void* stream),
+                    return launch_kernel(*stream_of(stream, kDefaultStream), function, grid, block,
+                                         shared_bytes);)
 
 RUNTIME_STREAM_CALL(cudaLaunchCooperativeKernel, cudaLaunchCooperativeKernel_ptsz,
                     (const void* function, warpserve::cuda_shim::abi::dim3 grid,
-                     warpserve::cuda_shim::abi::dim3 block, void**, std::uint64_t, void* stream),
-                    return launch_kernel(*stream_of(stream, kDefaultStream), function, grid,
-                                         block);)
+                     warpserve::cuda_shim::abi::dim3 block, void**, std::uint64_t shared_bytes,
+                     void* stream),
+                    return launch_kernel(*stream_of(stream, kDefaultStream), function, grid, block,
+                                         shared_bytes);)
 
 RUNTIME_STREAM_CALL(__cudaLaunchKernel, __cudaLaunchKernel_ptsz,
                     (void* function, warpserve::cuda_shim::abi::dim3 grid,
-                     warpserve::cuda_shim::abi::dim3 block, void**, std::uint64_t, void* stream),
-                    return launch_kernel(*stream_of(stream, kDefaultStream), function, grid,
-                                         block);)
+                     warpserve::cuda_shim::abi::dim3 block, void**, std::uint64_t shared_bytes,
+                     void* stream),
+                    return launch_kernel(*stream_of(stream, kDefaultStream), function, grid, block,
+                                         shared_bytes);)
 
 RUNTIME_STREAM_CALL(cudaLaunchKernelExC, cudaLaunchKernelExC_ptsz,
                     (const void* configuration, const void* function, void**),
                     require(configuration != nullptr);
                     const auto& asked = *static_cast<const LaunchConfiguration*>(configuration);
                     return launch_kernel(*stream_of(asked.stream, kDefaultStream), function,
-                                         asked.grid, asked.block);)
+                                         asked.grid, asked.block, asked.shared_bytes);)
 
 RUNTIME_STREAM_CALL(cudaLaunchHostFunc, cudaLaunchHostFunc_ptsz,
                     (void* stream, void* function, void* data), require(function != nullptr);
@@ -82,15 +85,30 @@ RUNTIME_STREAM_CALL(cudaLaunchHostFunc, cudaLaunchHostFunc_ptsz,
 std::uint32_t cudaFuncGetAttributes(void* attributes, const void* function) {
   return runtime_call([&] {
     require(attributes != nullptr);
-    kernel_of_stub(function);
+    const auto kernel = kernel_of_stub(function);
     const int device = current_device().ordinal;
     *static_cast<FunctionAttributes*>(attributes) = {
-        .max_threads_per_block = kernel_attribute(0, device),
+        .max_threads_per_block = kernel_attribute(*kernel, 0, device),
         .registers = kKernelRegisters,
-        .ptx_version = kernel_attribute(5, device),
-        .binary_version = kernel_attribute(6, device),
-        .max_dynamic_shared_bytes = kernel_attribute(8, device),
+        .ptx_version = kernel_attribute(*kernel, 5, device),
+        .binary_version = kernel_attribute(*kernel, 6, device),
+        .max_dynamic_shared_bytes = kernel_attribute(*kernel, 8, device),
         .shared_carveout = -1};
+  });
+}
+
+std::uint32_t cudaFuncSetAttribute(const void* function, std::uint32_t attribute,
+                                   std::int32_t value) {
+  return runtime_call([&] {
+    set_kernel_attribute(*kernel_of_stub(function), attribute, value, current_device().ordinal);
+  });
+}
+
+std::uint32_t cudaKernelSetAttributeForDevice(void* kernel, std::uint32_t attribute,
+                                              std::int32_t value, std::int32_t device) {
+  return runtime_call([&] {
+    set_kernel_attribute(*kernel_of(kernel), attribute, value,
+                         Process::get().device(device).ordinal);
   });
 }
 
@@ -165,8 +183,8 @@ std::uint32_t cudaOccupancyAvailableDynamicSMemPerBlock(std::uint64_t* bytes, co
                                                         std::int32_t blocks, std::int32_t) {
   return runtime_call([&] {
     require(bytes != nullptr && blocks > 0);
-    kernel_of_stub(function);
-    *bytes = static_cast<std::uint64_t>(kernel_attribute(8, current_device().ordinal));
+    *bytes = static_cast<std::uint64_t>(
+        kernel_attribute(*kernel_of_stub(function), 8, current_device().ordinal));
   });
 }
 

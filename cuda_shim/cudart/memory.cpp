@@ -138,24 +138,23 @@ std::uint32_t cudaMemGetInfo(std::uint64_t* free_bytes, std::uint64_t* total_byt
   });
 }
 
-// Managed memory is where both can read it: nothing moves.
 #if WARPSERVE_CUDA_MAJOR == 12
 RUNTIME_STREAM_CALL(cudaMemPrefetchAsync, cudaMemPrefetchAsync_ptsz,
                     (const void* address, std::uint64_t bytes, std::int32_t, void* stream),
-                    require(address != nullptr && bytes > 0);
-                    return stream_of(stream, kDefaultStream)->submit(EmptyWork());)
+                    return prefetch(*stream_of(stream, kDefaultStream), address_of(address),
+                                    bytes);)
 
 RUNTIME_STREAM_CALL(cudaMemPrefetchAsync_v2, cudaMemPrefetchAsync_v2_ptsz,
                     (const void* address, std::uint64_t bytes,
                      warpserve::cuda_shim::abi::cudaMemLocation, std::uint32_t, void* stream),
-                    require(address != nullptr && bytes > 0);
-                    return stream_of(stream, kDefaultStream)->submit(EmptyWork());)
+                    return prefetch(*stream_of(stream, kDefaultStream), address_of(address),
+                                    bytes);)
 
 #else
 RUNTIME_STREAM_CALL(cudaMemPrefetchAsync, cudaMemPrefetchAsync_ptsz,
                     (const void* address, std::uint64_t bytes,
                      warpserve::cuda_shim::abi::cudaMemLocation, std::uint32_t, void* stream),
-                    require(address != nullptr && bytes > 0);
-                    return stream_of(stream, kDefaultStream)->submit(EmptyWork());)
+                    return prefetch(*stream_of(stream, kDefaultStream), address_of(address),
+                                    bytes);)
 
 #endif

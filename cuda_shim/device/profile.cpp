@@ -72,6 +72,7 @@ class MachineParser {
     const int devices = take<int>("device_count");
     if (devices < 1) fail("describes no device");
     machine.box_ = take<std::string>("box");
+    machine.nvlink_ = take_nvlink();
     machine.nvml_version_ = take<std::string>("nvml_version");
     machine.nvml_architecture_ = take<int>("nvml_architecture");
     machine.nvml_brand_ = take<int>("nvml_brand");
@@ -144,6 +145,7 @@ class MachineParser {
     }
   }
 
+  Nvlink take_nvlink();
   GpuKind take_gpu();
   DeviceProfile take_device(int index);
   Link take_link(int from, int to);
@@ -164,6 +166,16 @@ class MachineParser {
   const std::string source_;
   std::map<std::string, Line> lines_;
 };
+
+Nvlink MachineParser::take_nvlink() {
+  const std::string key = "nvlink";
+  const std::optional<Line> line = find_and_remove(key);
+  if (!line) fail("lacks the key '" + key + "'");
+  if (line->value == "switch") return Nvlink::kSwitch;
+  if (line->value == "pairs") return Nvlink::kPairs;
+  if (line->value == "none") return Nvlink::kNone;
+  fail_value(key, *line, "'switch', 'pairs' or 'none'");
+}
 
 GpuKind MachineParser::take_gpu() {
   GpuKind gpu;
@@ -210,7 +222,6 @@ GpuKind MachineParser::take_gpu() {
   take_field("pcie_lanes", gpu.pcie_lanes);
   take_field("pcie_peer_to_peer", gpu.pcie_peer_to_peer);
   take_field("host_copy_bandwidth_bytes_per_s", gpu.host_copy_bandwidth_bytes_per_s);
-  take_field("copy_latency_ns", gpu.copy_latency_ns);
   take_field("nvlink_generation", gpu.nvlink_generation);
   take_field("nvlink_link_count", gpu.nvlink_link_count);
   take_field("nvlink_link_bandwidth_bytes_per_s", gpu.nvlink_link_bandwidth_bytes_per_s);

@@ -69,8 +69,6 @@ struct GpuKind {
   int pcie_lanes = 0;
   bool pcie_peer_to_peer = false;
   std::uint64_t host_copy_bandwidth_bytes_per_s = 0;
-  // From the start of a copy to its first byte. Absent: not known, and counted as 0.
-  std::optional<std::uint64_t> copy_latency_ns;
   std::optional<int> nvlink_generation;
   int nvlink_link_count = 0;
   std::optional<std::uint64_t> nvlink_link_bandwidth_bytes_per_s;
@@ -107,6 +105,9 @@ struct Link {
   bool peer_to_peer = false;
 };
 
+// What a box joins by NVLink; the words of the catalogue.
+enum class Nvlink { kSwitch, kPairs, kNone };
+
 // Devices of one kind in a box.
 class Machine {
  public:
@@ -117,6 +118,7 @@ class Machine {
 
   const GpuKind& gpu() const { return gpu_; }
   const std::string& box() const { return box_; }
+  Nvlink nvlink() const { return nvlink_; }
   const std::string& nvml_version() const { return nvml_version_; }
   int nvml_architecture() const { return nvml_architecture_; }
   int nvml_brand() const { return nvml_brand_; }
@@ -132,6 +134,7 @@ class Machine {
   friend class MachineParser;
 
   std::string box_;
+  Nvlink nvlink_ = Nvlink::kNone;
   std::string nvml_version_;
   int nvml_architecture_ = 0;
   int nvml_brand_ = 0;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "cuda_shim/entry/error.hpp"
 #include "cuda_shim/entry/process.hpp"
@@ -55,11 +56,25 @@ inline Error driver_error(Error error) {
   return of_runtime ? Error::kInvalidValue : error;
 }
 
+// While it lives, calls of this thread are the driver's.
+class InDriverCall {
+ public:
+  InDriverCall() : in_call_(Thread::get().in_driver_call), outer_(std::exchange(in_call_, true)) {}
+  ~InDriverCall() { in_call_ = outer_; }
+  InDriverCall(const InDriverCall&) = delete;
+  InDriverCall& operator=(const InDriverCall&) = delete;
+
+ private:
+  bool& in_call_;
+  const bool outer_;
+};
+
 // Of the driver.
 template <class Body>
 std::uint32_t driver_call(const Body& body) noexcept {
   return static_cast<std::uint32_t>(driver_error(guarded([&] {
     require(is_driver_initialized(), Error::kNotInitialized);
+    const InDriverCall scope;
     return body();
   })));
 }

@@ -1,8 +1,23 @@
 #include "cuda_shim/entry/contexts.hpp"
 
+#include "cuda_shim/entry/devices.hpp"
 #include "cuda_shim/entry/handles.hpp"
 
 namespace warpserve::gpu {
+namespace {
+
+// Contexts of a device share its memory and streams, which go with the last of them.
+void reset_without_contexts(Device& device) {
+  {
+    const std::lock_guard lock(device.mutex);
+    if (device.primary_references > 0) return;
+  }
+  const bool has_others = handles<DriverContext>().any_of(
+      [&](const DriverContext& context) { return context.device == device.ordinal; });
+  if (!has_others) reset_device(device);
+}
+
+}  // namespace
 
 std::shared_ptr<DriverContext> context_of(void* handle) {
   Process& process = Process::get();
@@ -28,12 +43,12 @@ void destroy_context(void* handle) {
   require(context != nullptr, Error::kInvalidContext);
   auto& contexts = Thread::get().contexts;
   if (!contexts.empty() && contexts.back() == context) contexts.pop_back();
+  reset_without_contexts(Process::get().device(context->device));
 }
 
 void release_primary_context(Device& device) {
-  const std::lock_guard lock(device.mutex);
-  require(device.primary_references > 0, Error::kInvalidContext);
-  --device.primary_references;
+  device.release_primary();
+  reset_without_contexts(device);
 }
 
 }  // namespace warpserve::gpu

@@ -24,6 +24,10 @@ enum PeerAttribute : std::uint32_t {
 // cudaDeviceGetLimit answers on Hopper.
 constexpr std::array<std::uint64_t, 7> kLimits = {1024, 1'048'576, 8'388'608, 2, 2048, 64, 0};
 
+// CU_CTX_FLAGS_MASK and CU_CTX_SCHED_MASK, of whose flags (spin, yield, block) one may be set.
+constexpr std::uint32_t kContextFlags = 0xFF;
+constexpr std::uint32_t kScheduleFlags = 0x7;
+
 bool is_same_pci_id(std::string_view full, std::string_view asked) {
   const auto equal = [](char a, char b) {
     return std::tolower(static_cast<unsigned char>(a)) ==
@@ -108,6 +112,13 @@ void copy_uuid(void* out, const std::string& uuid) {
   for (std::size_t i = 0; i + 1 < digits.size() && i < 32; i += 2) {
     std::from_chars(digits.data() + i, digits.data() + i + 2, *bytes++, 16);
   }
+}
+
+void set_primary_flags(Device& device, std::uint32_t flags) {
+  const std::uint32_t schedule = flags & kScheduleFlags;
+  require((flags & ~kContextFlags) == 0 && (schedule & (schedule - 1)) == 0);
+  const std::lock_guard lock(device.mutex);
+  device.primary_flags = flags;
 }
 
 std::uint64_t limit(Device& device, std::uint32_t number) {

@@ -23,6 +23,10 @@ int device_by_pci_bus_id(const char* id);
 // The 16 bytes of "GPU-…".
 void copy_uuid(void* out, const std::string& uuid);
 
+// Of a primary context: cudaSetDeviceFlags and cuDevicePrimaryCtxSetFlags. Throws
+// Failure(kInvalidValue) for what is none of their flags.
+void set_primary_flags(Device& device, std::uint32_t flags);
+
 // cudaLimit and CUlimit. A set value is told again, and else without effect.
 std::uint64_t limit(Device& device, std::uint32_t number);
 void set_limit(Device& device, std::uint32_t number, std::uint64_t value);

@@ -15,6 +15,7 @@ constexpr std::array kErrors = {
               "initialization error"},
     ErrorText{4, "cudaErrorCudartUnloading", "CUDA_ERROR_DEINITIALIZED", "driver shutting down"},
     ErrorText{9, "cudaErrorInvalidConfiguration", nullptr, "invalid configuration argument"},
+    ErrorText{12, "cudaErrorInvalidPitchValue", nullptr, "invalid pitch argument"},
     ErrorText{13, "cudaErrorInvalidSymbol", nullptr, "invalid device symbol"},
     ErrorText{17, "cudaErrorInvalidDevicePointer", nullptr, "invalid device pointer"},
     ErrorText{21, "cudaErrorInvalidMemcpyDirection", nullptr, "invalid copy direction for memcpy"},

@@ -17,4 +17,14 @@ void submit_free(Stream& stream, Address address);
 // launch has allocated it.
 bool free_graph_memory(Address address);
 
+// cudaGraphMemAttributeType and CUgraphMem_attribute: the bytes that graphs keep on the device, and
+// their high-water marks. Throw Failure(kInvalidValue) for what is none; only the marks can be set,
+// and only to 0.
+std::uint64_t graph_memory_attribute(const Device& device, std::uint32_t attribute);
+void reset_graph_memory_high_water(const Device& device, std::uint32_t attribute,
+                                   std::uint64_t value);
+// What graphs kept lies in the device's pools again, which give back what they hold beyond their
+// threshold.
+void trim_graph_memory(const Device& device);
+
 }  // namespace warpserve::gpu

@@ -2,6 +2,7 @@
 // use after destroy is an error code and never a crash.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -32,6 +33,13 @@ class Handles {
     const std::unique_lock lock(mutex_);
     auto node = objects_.extract(handle);
     return node.empty() ? nullptr : std::move(node.mapped());
+  }
+
+  template <class Predicate>
+  bool any_of(const Predicate& predicate) const {
+    const std::shared_lock lock(mutex_);
+    return std::ranges::any_of(objects_,
+                               [&](const auto& entry) { return predicate(*entry.second); });
   }
 
   template <class Predicate>

@@ -25,6 +25,7 @@ enum DeviceAttribute : int {
   kComputeMajor = 75,
   kComputeMinor = 76,
   kMaxSharedPerMultiprocessor = 81,
+  kMaxSharedPerBlockOptIn = 97,
   kMaxBlocksPerMultiprocessor = 106,
   kReservedSharedPerBlock = 111,
 };
@@ -97,7 +98,7 @@ void* kernel_handle(void* module, const char* name) {
   const std::lock_guard lock(owner->mutex);
   auto& kernel = owner->kernels[name];
   if (kernel == nullptr) {
-    kernel = std::make_shared<Kernel>(Kernel{name, owner});
+    kernel = std::make_shared<Kernel>(name, owner);
     handles<Kernel>().add(kernel);
   }
   return kernel.get();
@@ -183,10 +184,12 @@ Status launch(Stream& stream, const LaunchShape& shape, Error wrong_shape) {
   }
   require(threads <= static_cast<std::uint64_t>(attribute(kMaxThreadsPerBlock, device)),
           wrong_shape);
+  const auto shared_limit = static_cast<std::uint64_t>(attribute(kMaxSharedPerBlockOptIn, device));
+  require(shape.dynamic_shared_bytes <= shared_limit);
   return stream.enqueue({});
 }
 
-std::int32_t kernel_attribute(std::uint32_t number, int device) {
+std::int32_t kernel_attribute(const Kernel& kernel, std::uint32_t number, int device) {
   require(number < kAttributeEnd);
   switch (number) {
     case kThreadsPerBlock:
@@ -196,13 +199,22 @@ std::int32_t kernel_attribute(std::uint32_t number, int device) {
     case kPtxVersion:
     case kBinaryVersion:
       return attribute(kComputeMajor, device) * 10 + attribute(kComputeMinor, device);
-    case kMaxDynamicShared:
-      return attribute(kMaxSharedPerBlock, device);
+    case kMaxDynamicShared: {
+      const std::int32_t set = kernel.max_dynamic_shared_bytes;
+      return set >= 0 ? set : attribute(kMaxSharedPerBlock, device);
+    }
     case kSharedCarveout:
       return -1;
     default:
       return 0;
   }
+}
+
+void set_kernel_attribute(Kernel& kernel, std::uint32_t number, std::int32_t value, int device) {
+  require(number >= kMaxDynamicShared && number < kAttributeEnd);
+  if (number != kMaxDynamicShared) return;
+  require(value >= 0 && value <= attribute(kMaxSharedPerBlockOptIn, device));
+  kernel.max_dynamic_shared_bytes = value;
 }
 
 std::int32_t occupancy(int device, std::int32_t block_threads, std::uint64_t shared_bytes) {

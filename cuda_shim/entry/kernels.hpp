@@ -2,11 +2,13 @@
 // for by name, and no kernel runs. A launch takes its place in the stream and no time.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "cuda_shim/entry/call.hpp"
 #include "cuda_shim/memory/symbols.hpp"
@@ -20,6 +22,11 @@ struct Module;
 struct Kernel {
   std::string name;
   std::weak_ptr<Module> module;
+  // As the program set it, for all devices; negative: it did not.
+  std::atomic<std::int32_t> max_dynamic_shared_bytes = -1;
+
+  Kernel(std::string its_name, std::weak_ptr<Module> its_module)
+      : name(std::move(its_name)), module(std::move(its_module)) {}
 };
 
 // What CUmodule, CUlibrary and cudaLibrary_t stand for.
@@ -58,15 +65,19 @@ Symbols& registered_symbols();
 struct LaunchShape {
   std::uint32_t grid[3];
   std::uint32_t block[3];
+  std::uint64_t dynamic_shared_bytes;
 };
-// Throws Failure(`wrong_shape`) where the device can't have that.
+// Throws Failure(`wrong_shape`) where the device can't have that, Failure(kInvalidValue) where no
+// kernel can have so much shared memory on it.
 Status launch(Stream& stream, const LaunchShape& shape, Error wrong_shape);
 
 // --- Attributes. Kernels are opaque, so they are those of a small one: 32 registers, no shared
 // memory of its own.
 inline constexpr std::int32_t kKernelRegisters = 32;
 // By CUfunction_attribute.
-std::int32_t kernel_attribute(std::uint32_t attribute, int device);
+std::int32_t kernel_attribute(const Kernel& kernel, std::uint32_t attribute, int device);
+// Throws Failure(kInvalidValue) where the attribute can't be set or have the value on the device.
+void set_kernel_attribute(Kernel& kernel, std::uint32_t attribute, std::int32_t value, int device);
 // How many blocks fit on a multiprocessor.
 std::int32_t occupancy(int device, std::int32_t block_threads, std::uint64_t shared_bytes);
 

@@ -12,6 +12,7 @@ namespace warpserve::gpu {
 namespace {
 
 constexpr Error kDeviceUninitialized{201};
+constexpr int kPageableMemoryAccess = 88;  // of CUdevice_attribute
 
 bool blocks(const CopyPlan& plan, Blocking blocking) {
   if (plan.to_pageable()) return true;
@@ -151,6 +152,17 @@ Status fill(Stream& stream, const FillPlan& plan) {
   return stream.submit(stream.context().fill_work(plan.bytes()), [plan] { plan.move(); });
 }
 
+Status prefetch(Stream& stream, Address address, std::uint64_t bytes) {
+  require(address != 0 && bytes > 0);
+  const PointerInfo info = value_of(process_memory().query(address));
+  if (info.kind == MemoryKind::kUnregistered || info.kind == MemoryKind::kRegistered) {
+    require(Process::get().attribute(kPageableMemoryAccess, device_of(stream).ordinal) != 0);
+  } else {
+    require(info.kind == MemoryKind::kManaged && bytes <= info.base + info.bytes - address);
+  }
+  return stream.submit(EmptyWork());
+}
+
 CopyKind copy_kind_of(std::uint32_t kind) {
   require(kind <= static_cast<std::uint32_t>(CopyKind::kInfer), Error::kInvalidCopyDirection);
   return static_cast<CopyKind>(kind);
@@ -170,7 +182,13 @@ void free_memory(Address address) {
 
 void free_pinned(Address address) {
   refuse_in_capture();
-  if (address != 0) expect(process_memory().host().free(address));
+  if (address == 0) return;
+  const PointerInfo info = value_of(process_memory().query(address));
+  require(info.kind == MemoryKind::kPinned && info.base == address);
+  if (ordinal_of(info.device) >= 0) {
+    require(context_of_physical(info.device).await_work() == Status::kOk, Error::kNotPermitted);
+  }
+  expect(process_memory().host().free(address));
 }
 
 }  // namespace warpserve::gpu

@@ -38,6 +38,9 @@ Status copy(Stream& stream, const CopyPlan& plan, Blocking blocking);
 // In stream order, as one piece of work where they go the same way between pinned or device memory.
 Status copy_batch(Stream& stream, const std::vector<CopyPlan>& plans);
 Status fill(Stream& stream, const FillPlan& plan);
+// Managed memory is where both can read it: nothing moves. Throws Failure(kInvalidValue) for what
+// is none, but for the host's own where the GPU reads that.
+Status prefetch(Stream& stream, Address address, std::uint64_t bytes);
 
 // Wait as the program asks to; pools give back then what they hold beyond their threshold.
 Status synchronize(Stream& stream);

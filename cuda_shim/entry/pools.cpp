@@ -53,10 +53,34 @@ Address allocate_in_order(Stream& stream, std::uint64_t bytes, PoolId pool) {
   return address;
 }
 
+namespace {
+
+bool is_freeable(const PointerInfo& info) {
+  return info.kind == MemoryKind::kPool || info.kind == MemoryKind::kDevice ||
+         info.kind == MemoryKind::kManaged;
+}
+
+// Not before the stream has come so far: others would write to what its work still uses. The
+// number tells whether the address is still that allocation's.
+void free_when_reached(Stream& stream, Address address, std::uint64_t number) {
+  const Error error = error_of(stream.submit(EmptyWork(), [address, number] {
+    const Result<PointerInfo> info = process_memory().query(address);
+    if (!info.ok() || info.value().number != number) return;
+    static_cast<void>(process_memory().free(address));
+  }));
+  if (error != Error::kSuccess) fail(error);
+}
+
+}  // namespace
+
 void free_in_order(Stream& stream, Address address) {
   if (address == 0) return;
   if (captures(stream)) return submit_free(stream, address);
-  if (!free_graph_memory(address)) expect(process_memory().free(address));
+  if (free_graph_memory(address)) return;
+  if (stream.tail().known()) return expect(process_memory().free(address));
+  const PointerInfo info = value_of(process_memory().query(address));
+  require(is_freeable(info) && info.base == address);
+  free_when_reached(stream, address, info.number);
 }
 
 void get_pool_attribute(PoolId pool, std::uint32_t attribute, void* value) {

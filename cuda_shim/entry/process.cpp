@@ -62,11 +62,25 @@ void Device::open() {
   open_ = true;
 }
 
+void Device::retain_for_runtime() {
+  if (runtime_retains_) return;
+  open();
+  const std::lock_guard lock(mutex);
+  if (!runtime_retains_.exchange(true)) ++primary_references;
+}
+
+void Device::release_primary() {
+  const std::lock_guard lock(mutex);
+  require(primary_references > 0, Error::kInvalidContext);
+  if (--primary_references == 0) runtime_retains_ = false;
+}
+
 void Device::close() {
   const std::lock_guard lock(mutex);
   std::fill(peer_access.begin(), peer_access.end(), false);
   limits.clear();
   primary_references = 0;
+  runtime_retains_ = false;
   open_ = false;
 }
 
@@ -146,12 +160,10 @@ int Thread::current_device() const {
 }
 
 void Thread::set_device(Device& chosen) {
-  chosen.open();
+  chosen.retain_for_runtime();
   device = chosen.ordinal;
   if (contexts.empty()) contexts.emplace_back();
   contexts.back() = chosen.primary_context;
-  const std::lock_guard lock(chosen.mutex);
-  chosen.primary_references = std::max(chosen.primary_references, 1);
 }
 
 std::shared_ptr<DriverContext> Thread::current_context() const {
@@ -160,8 +172,17 @@ std::shared_ptr<DriverContext> Thread::current_context() const {
 }
 
 Device& current_device() {
-  Device& device = Process::get().device(Thread::get().current_device());
-  device.open();
+  Thread& thread = Thread::get();
+  Device& device = Process::get().device(thread.current_device());
+  const bool has_context = !thread.contexts.empty() && thread.contexts.back() != nullptr;
+  if (thread.in_driver_call) {
+    require(has_context, Error::kInvalidContext);
+    require(device.is_open(), Error::kContextIsDestroyed);
+  } else if (!has_context) {
+    thread.set_device(device);
+  } else if (thread.contexts.back()->primary) {
+    device.retain_for_runtime();
+  }
   return device;
 }
 

@@ -31,7 +31,7 @@ struct Device {
   Context time;
   std::shared_ptr<DriverContext> primary_context;
   std::mutex mutex;
-  int primary_references = 0;                     // guarded by mutex
+  int primary_references = 0;                     // one is the runtime's; guarded by mutex
   std::uint32_t primary_flags = 0;                // guarded by mutex
   std::vector<bool> peer_access;                  // to others, by ordinal; guarded by mutex
   std::map<std::uint32_t, std::uint64_t> limits;  // that were set; guarded by mutex
@@ -40,11 +40,17 @@ struct Device {
   // Before anything is done on the device: its context takes its memory, once. Throws
   // Failure(kOutOfMemory).
   void open();
+  bool is_open() const { return open_; }
+  // The runtime retains the primary context, once.
+  void retain_for_runtime();
+  // Throws Failure(kInvalidContext) where nobody retains it.
+  void release_primary();
   // Back to the beginning.
   void close();
 
  private:
   std::atomic<bool> open_ = false;
+  std::atomic<bool> runtime_retains_ = false;
 };
 
 class Process {
@@ -80,6 +86,7 @@ struct Thread {
   int device = 0;                                        // of cudaSetDevice
   std::vector<std::shared_ptr<DriverContext>> contexts;  // the current one last; null: none
   Error last_error = Error::kSuccess;
+  bool in_driver_call = false;  // which selects no context
 
   static Thread& get();
 
@@ -91,7 +98,9 @@ struct Thread {
   std::shared_ptr<DriverContext> current_context() const;
 };
 
-// The current device, open.
+// The device of the current context, open. Where none is current the driver's calls throw
+// Failure(kInvalidContext); the runtime's, and those of libraries on top of it, make the primary
+// context current. Throws Failure(kContextIsDestroyed) where that was reset and the driver asks.
 Device& current_device();
 
 // From cuInit on the driver's calls work. Throws Failure(kNoDevice) where there is none.

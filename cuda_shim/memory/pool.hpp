@@ -1,7 +1,7 @@
 // Pools of stream-ordered allocation (cudaMallocAsync).
 //
-// What is freed can be allocated again at once, by whatever stream: on a real GPU it can from the
-// instant on at which the stream that frees it has come so far.
+// What is freed can be allocated again at once, by whatever stream: whoever frees it does so when
+// it is known when the stream comes so far. On a real GPU it can from that instant on.
 #pragma once
 
 #include <cstdint>

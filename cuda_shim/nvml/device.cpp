@@ -1,5 +1,6 @@
 #include <strings.h>
 
+#include <array>
 #include <iterator>
 #include <utility>
 
@@ -41,7 +42,13 @@ struct ProcessInfoV2 {
 constexpr std::uint32_t kMemoryV2Version = sizeof(MemoryV2) | 2U << 24U;
 constexpr std::uint32_t kNoInstance = 0xFFFFFFFF;
 
-constexpr std::uint32_t kNvSwitch = 1;  // NVML_NVLINK_DEVICE_TYPE_SWITCH
+// nvmlIntNvLinkDeviceType_t: what is at the other end of a link.
+constexpr std::uint32_t kRemoteGpu = 0;
+constexpr std::uint32_t kRemoteSwitch = 2;
+constexpr std::uint32_t kRemoteUnknown = 0xFF;
+// nvmlNvlinkVersion_t, by the generation; source: nvml.h, and an A100's own answer of 5 (3.1) for
+// the third.
+constexpr std::array<std::uint32_t, 7> kNvlinkVersions = {0, 1, 2, 5, 6, 7, 8};
 // A versioned structure begins with its version, whose low bytes are its size.
 constexpr std::uint32_t kVersionBytesMask = 0xFFFFFF;
 constexpr std::uint32_t kFabricInfoLimitBytes = 256;
@@ -125,6 +132,21 @@ PeerStatus peer_status(int first, int second, std::uint32_t capability) {
 
 void require_link(void* device, std::uint32_t link) {
   require(link < static_cast<std::uint32_t>(kind_of(device).nvlink_link_count));
+}
+
+// Links to switches are up whoever else is there; a bridge needs both of its GPUs.
+bool is_link_active(void* device) {
+  if (machine().nvlink() == Nvlink::kSwitch) return true;
+  const int index = index_of(device);
+  for (int other = 0; other < machine().device_count(); ++other) {
+    if (other != index && machine().link(index, other).level == LinkLevel::kNvlink) return true;
+  }
+  return false;
+}
+
+std::uint32_t remote_type(void* device) {
+  if (!is_link_active(device)) return kRemoteUnknown;
+  return machine().nvlink() == Nvlink::kSwitch ? kRemoteSwitch : kRemoteGpu;
 }
 
 void find_by_pci_bus_id(const char* id, void** device) {
@@ -413,14 +435,16 @@ std::uint32_t nvmlDeviceGetP2PStatus(void* first, void* second, std::uint32_t ca
 std::uint32_t nvmlDeviceGetNvLinkState(void* device, std::uint32_t link, std::uint32_t* active) {
   return call([&] {
     require_link(device, link);
-    answer(active, machine().device_count() > 1 ? 1U : 0U);
+    answer(active, is_link_active(device) ? 1U : 0U);
   });
 }
 
 std::uint32_t nvmlDeviceGetNvLinkVersion(void* device, std::uint32_t link, std::uint32_t* version) {
   return call([&] {
     require_link(device, link);
-    answer(version, static_cast<std::uint32_t>(kind_of(device).nvlink_generation.value_or(0)));
+    const auto generation = static_cast<std::size_t>(kind_of(device).nvlink_generation.value_or(0));
+    require(generation < kNvlinkVersions.size(), Code::kNotSupported);
+    answer(version, kNvlinkVersions[generation]);
   });
 }
 
@@ -429,7 +453,7 @@ std::uint32_t nvmlDeviceGetNvLinkCapability(void* device, std::uint32_t link,
   return call([&] {
     require_link(device, link);
     require(capability <= 5);
-    answer(answer_out, 1U);
+    answer(answer_out, is_link_active(device) ? 1U : 0U);
   });
 }
 
@@ -523,7 +547,7 @@ std::uint32_t nvmlDeviceGetNvLinkRemoteDeviceType(void* device, std::uint32_t li
                                                   std::uint32_t* type) {
   return call([&] {
     require_link(device, link);
-    answer(type, kNvSwitch);
+    answer(type, remote_type(device));
   });
 }
 

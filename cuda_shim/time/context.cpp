@@ -96,6 +96,11 @@ void Context::forget_thread(std::uint64_t thread) {
 Status Context::synchronize() {
   if (HostFunctions::running_in_this_thread()) return Status::kNotPermitted;
   if (invalidate_captures(*this, false)) return Status::kCaptureUnsupported;
+  return await_work();
+}
+
+Status Context::await_work() {
+  if (HostFunctions::running_in_this_thread()) return Status::kNotPermitted;
   std::vector<Completion> ends;
   {
     const std::lock_guard lock(mutex_);
@@ -112,19 +117,19 @@ CopyWork Context::copy_work(CopyDirection direction, std::uint64_t bytes) const 
   const GpuKind& gpu = machine_.gpu();
   switch (direction) {
     case CopyDirection::kHostToDevice:
-      return {host_to_device_, copy_duration(bytes, gpu.host_copy_bandwidth_bytes_per_s)};
+      return {host_to_device_, transfer_time(bytes, gpu.host_copy_bandwidth_bytes_per_s)};
     case CopyDirection::kDeviceToHost:
-      return {device_to_host_, copy_duration(bytes, gpu.host_copy_bandwidth_bytes_per_s)};
+      return {device_to_host_, transfer_time(bytes, gpu.host_copy_bandwidth_bytes_per_s)};
     case CopyDirection::kDeviceToDevice:
       // Every byte is read and written.
-      return {device_to_device_, copy_duration(2 * bytes, gpu.memory_bandwidth_bytes_per_s)};
+      return {device_to_device_, transfer_time(2 * bytes, gpu.memory_bandwidth_bytes_per_s)};
   }
   __builtin_unreachable();
 }
 
 CopyWork Context::peer_copy_work(int to_device, std::uint64_t bytes) const {
   const Link& link = machine_.link(device_, to_device);
-  return {device_to_device_, copy_duration(bytes, link.bandwidth_bytes_per_s)};
+  return {device_to_device_, transfer_time(bytes, link.bandwidth_bytes_per_s)};
 }
 
 FillWork Context::fill_work(std::uint64_t bytes) const {
@@ -133,11 +138,6 @@ FillWork Context::fill_work(std::uint64_t bytes) const {
 
 HostWork Context::host_work(std::function<void()> function) const {
   return {host_functions_, std::move(function)};
-}
-
-VirtualDuration Context::copy_duration(std::uint64_t bytes, std::uint64_t bytes_per_s) const {
-  const auto latency = static_cast<std::int64_t>(machine_.gpu().copy_latency_ns.value_or(0));
-  return VirtualDuration::from_ns(latency) + transfer_time(bytes, bytes_per_s);
 }
 
 Completion Context::ready(const Stream& stream) const {

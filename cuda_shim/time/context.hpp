@@ -37,8 +37,10 @@ class Context {
   // The calling thread's own default stream, a blocking one. Gone with the thread.
   Stream& per_thread_stream();
 
-  // Blocks the thread until all work of all streams so far is done.
+  // Blocks the thread until all work of all streams so far is done. Refused while one captures.
   Status synchronize();
+  // The same beside captures, whose work is not done yet.
+  Status await_work();
 
   // A copy within the device or between it and the host. It holds the engine of its direction.
   CopyWork copy_work(CopyDirection direction, std::uint64_t bytes) const;
@@ -60,8 +62,6 @@ class Context {
 
   friend class LiveContexts;
   void forget_thread(std::uint64_t thread);
-
-  VirtualDuration copy_duration(std::uint64_t bytes, std::uint64_t bytes_per_s) const;
 
   const Machine& machine_;
   const int device_;

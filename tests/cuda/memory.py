@@ -101,6 +101,52 @@ def with_pools():
     return {"used": used.value >= MIB}
 
 
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def sleep_100_ms(_):
+    time.sleep(0.1)
+
+
+def pinned(fill):
+    address = out("cuMemHostAlloc", ctypes.c_size_t(4096), 0, kind=ctypes.c_void_p).value
+    ctypes.memset(address, fill, 4096)
+    return address
+
+
+def busy_stream():
+    """Its work ends when a host function has returned: nobody knows when that is."""
+    stream = out("cuStreamCreate", 1, kind=ctypes.c_void_p)
+    call("cuLaunchHostFunc", stream, sleep_100_ms, None)
+    return stream
+
+
+def with_frees_in_order():
+    """A block goes to another stream when the work that uses it is done."""
+    busy, free = busy_stream(), out("cuStreamCreate", 1, kind=ctypes.c_void_p)
+    size = u64(4096)
+    first = out("cuMemAllocAsync", size, busy)
+    call("cuMemcpyHtoDAsync_v2", first, ctypes.c_void_p(pinned(1)), size, busy)
+    call("cuMemFreeAsync", first, busy)
+    second = out("cuMemAllocAsync", size, free)
+    call("cuMemcpyHtoDAsync_v2", second, ctypes.c_void_p(pinned(2)), size, free)
+    call("cuStreamSynchronize", busy)
+    third = out("cuMemAllocAsync", size, free)
+    holds = read(second.value)
+    for address in (second, third):
+        call("cuMemFreeAsync", address, free)
+    return {"holds": holds, "reused": third.value == first.value}
+
+
+def with_pinned_memory_in_use():
+    """Its free waits for the copy that writes to it."""
+    begin = time.monotonic()
+    stream = busy_stream()
+    to = ctypes.c_void_p(pinned(0))
+    device = out("cuMemAlloc_v2", u64(4096))
+    call("cuMemcpyDtoHAsync_v2", to, device, u64(4096), stream)
+    call("cuMemFreeHost", to)
+    return time.monotonic() - begin >= 0.1
+
+
 def with_pointers():
     address = out("cuMemAlloc_v2", u64(1000)).value
     inside = u64(address + 10)
@@ -108,9 +154,17 @@ def with_pointers():
     call("cuMemGetAddressRange_v2", ctypes.byref(base), ctypes.byref(size), inside)
     kind = out("cuPointerGetAttribute", 2, inside, kind=ctypes.c_uint32).value
     past = cuda.cuMemcpyDtoH_v2((ctypes.c_ubyte * 8)(), u64(address + 2 * MIB), u64(8))
+    attributes = (ctypes.c_uint32 * 3)(2, 4, 9)  # memory type, host pointer, device ordinal
+    asked = []
+    for pointer in (address, ctypes.addressof(base)):
+        told = [ctypes.c_uint32(77), u64(77), ctypes.c_int32(77)]
+        places = (ctypes.c_void_p * 3)(*map(ctypes.addressof, told))
+        call("cuPointerGetAttributes", 3, attributes, places, u64(pointer))
+        asked.append([value.value for value in told])
     call("cuMemFree_v2", u64(address))
     freed = cuda.cuMemsetD8_v2(u64(address), ctypes.c_ubyte(0), u64(8))
     return {
+        "attributes": asked,
         "base": base.value == address,
         "size": size.value,
         "type": kind,
@@ -184,6 +238,8 @@ def main():
                 "mappings": with_mappings(),
                 "batches": with_batches(),
                 "pools": with_pools(),
+                "frees in order": with_frees_in_order(),
+                "pinned memory is awaited": with_pinned_memory_in_use(),
                 "pointers": with_pointers(),
                 "ipc": with_ipc(),
                 # As on a real GPU, it can't go on with its parent's.

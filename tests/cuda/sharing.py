@@ -135,6 +135,15 @@ def memory_of_graphs():
         call(runtime, "cudaMemGetInfo", ctypes.byref(free), ctypes.byref(total))
         return free.value
 
+    def bytes_of_graphs():
+        """Used and reserved, each with its high-water mark."""
+        value = u64()
+        known = []
+        for attribute in range(4):
+            call(runtime, "cudaDeviceGetGraphMemAttribute", 0, attribute, ctypes.byref(value))
+            known.append(value.value)
+        return known
+
     before = free_bytes()
     stream = new_stream()
     size = ctypes.c_size_t(1 << 30)
@@ -153,14 +162,19 @@ def memory_of_graphs():
     read = (ctypes.c_ubyte * 4)()
     call(runtime, "cudaMemcpy", read, kept, ctypes.c_size_t(4), DEVICE_TO_HOST)
     used = before - free_bytes()
+    known = [bytes_of_graphs()]
     call(runtime, "cudaGraphExecDestroy", executable)
     call(runtime, "cudaGraphDestroy", graph)
     left = before - free_bytes()
     call(runtime, "cudaMemcpy", read, kept, ctypes.c_size_t(4), DEVICE_TO_HOST)
     codes = [runtime.cudaFree(kept) for _ in range(2)]
+    call(runtime, "cudaDeviceSetGraphMemAttribute", 0, 1, ctypes.byref(u64(0)))
+    call(runtime, "cudaDeviceGraphMemTrim", 0)
+    known.append(bytes_of_graphs())
     return {
         "early": early,
         "used_gib": used >> 30,
+        "attributes": known,
         "left": left < 1 << 30,
         "read": list(read),
         "freed": codes,

@@ -103,10 +103,10 @@ TEST(a_replay_equals_eager_execution) {
   std::string eager_log;
   const auto eager_stream = eager.stream();
   run(eager, *eager_stream, eager_log);
-  // Both begin at 500. On the side the kernel ends at 1200 and the copy has the engine until 1350.
-  // The fill ends at 800; the copy of 600 ns after it does not fit before the other one, and has
-  // the engine until 1950.
-  CHECK_EQ(*eager_stream->tail().instant(), at(1961));
+  // Both begin at 400. On the side the kernel ends at 1100 and the copy has the engine until 1150.
+  // The fill ends at 700; the copy of 500 ns after it does not fit before the other one, and has
+  // the engine until 1650.
+  CHECK_EQ(*eager_stream->tail().instant(), at(1661));
 
   Manual gpu;
   std::string log;
@@ -120,7 +120,7 @@ TEST(a_replay_equals_eager_execution) {
   const auto exec = instantiate(*graph);
   CHECK_OK(exec->launch(*stream));
   CHECK_EQ(log, eager_log);
-  CHECK_EQ(*stream->tail().instant(), at(1961));
+  CHECK_EQ(*stream->tail().instant(), at(1661));
   CHECK_OK(exec->launch(*stream));
   CHECK_EQ(log, eager_log + eager_log);
 }

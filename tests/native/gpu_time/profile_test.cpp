@@ -31,6 +31,7 @@ TEST(reads_every_part_of_a_machine) {
   const Machine& machine = test_machine();
   CHECK_EQ(machine.device_count(), 2);
   CHECK_EQ(machine.box(), "test-box");
+  CHECK_EQ(machine.nvlink(), Nvlink::kNone);
   CHECK_EQ(machine.nvml_version(), "13.580.105.08");
   CHECK_EQ(machine.nvml_architecture(), 9);
   CHECK_EQ(machine.gpu().name, "Test GPU");
@@ -39,7 +40,6 @@ TEST(reads_every_part_of_a_machine) {
   CHECK(machine.gpu().ecc_enabled);
   CHECK(!machine.gpu().mig_supported);
   CHECK(!machine.gpu().fp8_dense_flops.has_value());
-  CHECK_EQ(*machine.gpu().copy_latency_ns, 100u);
   CHECK_EQ(machine.device(1).pci_bus_id, "0000:1B:00.0");
   CHECK_EQ(machine.device(0).attributes.at(1), 1024);
   CHECK((machine.device(0).properties.at(12) == std::vector<std::uint8_t>{0x4e, 0x56}));
@@ -75,6 +75,7 @@ TEST(a_wrong_value_is_named) {
   CHECK(mentions(with("ecc_enabled 1", "ecc_enabled yes"), "0 or 1"));
   CHECK(mentions(with("12 4e56", "12 4e5"), "hexadecimal"));
   CHECK(mentions(with("12 4e56", "12 4g56"), "hexadecimal"));
+  CHECK(mentions(with("nvlink none", "nvlink ring"), "'ring'"));
   CHECK(mentions(with("link.0.1 SYS", "link.0.1 FAR"), "link.0.1"));
   CHECK(mentions(with("link.0.1 SYS 0 500000000", "link.0.1 SYS 0 0"), "link.0.1"));
   CHECK(mentions(with("format 1", "format 2"), "format"));

@@ -146,9 +146,9 @@ TEST(a_copy_overlaps_with_computing) {
   const auto copies = gpu.stream();
   CHECK_OK(compute->enqueue(ns(1000)));
   CHECK_OK(copies->submit(gpu.context.copy_work(CopyDirection::kHostToDevice, 400)));
-  CHECK_EQ(*copies->tail().instant(), at(500));
+  CHECK_EQ(*copies->tail().instant(), at(400));
   CHECK_OK(copies->submit(gpu.context.copy_work(CopyDirection::kDeviceToDevice, 50)));
-  CHECK_EQ(*copies->tail().instant(), at(650));
+  CHECK_EQ(*copies->tail().instant(), at(450));
   CHECK_EQ(*compute->tail().instant(), at(1000));
 }
 
@@ -160,11 +160,11 @@ TEST(copies_of_one_direction_share_an_engine_and_directions_do_not) {
   CHECK_OK(a->submit(gpu.context.copy_work(CopyDirection::kHostToDevice, 400)));
   CHECK_OK(b->submit(gpu.context.copy_work(CopyDirection::kHostToDevice, 100)));
   CHECK_OK(c->submit(gpu.context.copy_work(CopyDirection::kDeviceToHost, 900)));
-  CHECK_EQ(*a->tail().instant(), at(500));
-  CHECK_EQ(*b->tail().instant(), at(700));
-  CHECK_EQ(*c->tail().instant(), at(1000));
+  CHECK_EQ(*a->tail().instant(), at(400));
+  CHECK_EQ(*b->tail().instant(), at(500));
+  CHECK_EQ(*c->tail().instant(), at(900));
   CHECK_OK(b->submit(gpu.context.peer_copy_work(1, 200)));
-  CHECK_EQ(*b->tail().instant(), at(1200));
+  CHECK_EQ(*b->tail().instant(), at(900));
 }
 
 TEST(a_copy_that_waits_for_a_kernel_leaves_the_engine_to_others) {
@@ -174,8 +174,8 @@ TEST(a_copy_that_waits_for_a_kernel_leaves_the_engine_to_others) {
   CHECK_OK(a->enqueue(ns(10'000)));
   CHECK_OK(a->submit(gpu.context.copy_work(CopyDirection::kDeviceToHost, 100)));
   CHECK_OK(b->submit(gpu.context.copy_work(CopyDirection::kDeviceToHost, 300)));
-  CHECK_EQ(*a->tail().instant(), at(10'200));
-  CHECK_EQ(*b->tail().instant(), at(400));
+  CHECK_EQ(*a->tail().instant(), at(10'100));
+  CHECK_EQ(*b->tail().instant(), at(300));
 }
 
 TEST(a_copy_that_waits_for_a_collective_leaves_the_engine_to_others) {
@@ -187,10 +187,10 @@ TEST(a_copy_that_waits_for_a_collective_leaves_the_engine_to_others) {
   CHECK_OK(a->submit(gpu.context.copy_work(CopyDirection::kDeviceToHost, 100)));
   CHECK_OK(a->enqueue(ns(5)));
   CHECK_OK(b->submit(gpu.context.copy_work(CopyDirection::kDeviceToHost, 300)));
-  CHECK_EQ(*b->tail().instant(), at(400));
+  CHECK_EQ(*b->tail().instant(), at(300));
   CHECK(!a->tail().known());
-  collective.end.resolve(at(350));
-  CHECK_EQ(*a->tail().instant(), at(605));  // from 400 on, when the engine is free
+  collective.end.resolve(at(250));
+  CHECK_EQ(*a->tail().instant(), at(405));  // from 300 on, when the engine is free
 }
 
 TEST(a_fill_takes_the_memory_s_time) {
