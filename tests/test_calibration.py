@@ -602,6 +602,17 @@ def test_a_run_of_another_deployment_is_refused(
     assert wrong is None or f"the run {wrong}: say another --" in result.output
 
 
+@pytest.mark.parametrize("quantization", ["experts_int8", "int8_per_channel_weight_only"])
+def test_a_run_with_its_experts_in_int8_is_calibrated_as_one(
+    tmp_path: Path, quantization: str
+) -> None:
+    deployment = RealDeployment(engine="vllm", quantization=quantization)
+    run = served([*ALONE, *TOGETHER]).model_copy(update={"deployment": deployment})
+    write_run(tmp_path / "real.json", run)
+    result = calibrate(str(tmp_path / "real.json"), *OPTIONS, "--weights", "experts_int8")
+    assert result.exit_code == 0, result.output
+
+
 def test_the_engine_is_the_run_s_where_none_is_said(tmp_path: Path) -> None:
     deployment = RealDeployment(engine="vllm", engine_version="0.19.0+cu128")
     run = served([*ALONE, *TOGETHER]).model_copy(update={"deployment": deployment})

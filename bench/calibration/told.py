@@ -25,7 +25,8 @@ _STORED: Mapping[str, tuple[str, ...]] = {
     "fbgemm_fp8": ("fp8",),
     "w8a8_fp8": ("fp8",),
     "w8a8_int8": ("int8",),
-    "experts_int8": ("int8",),
+    "experts_int8": ("int8_wo",),
+    "int8_per_channel_weight_only": ("int8_wo",),
     "mxfp4": ("mxfp4",),
     "gpt_oss_mxfp4": ("mxfp4",),
 }
