@@ -1,18 +1,13 @@
-"""Answers that requests say themselves, looked at where an engine looks at a request's parameters.
-
-A request with a wrong one is refused. Further on, it would end the engine.
-"""
+"""Answers that requests say themselves, looked at where an engine looks at their parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
-from types import ModuleType
 from typing import Any
 
 from warpserve.patches.imported import Action
+from warpserve.patches.sampling_parameters import verified_by
 from warpserve.patches.tokens import GIVEN_OUTPUT, given_token_ids
-from warpserve.patches.versions import require_attributes
 
 
 def refuse_wrong_outputs(extra: str, vocabulary_of: Callable[[Any], int]) -> Action:
@@ -22,23 +17,8 @@ def refuse_wrong_outputs(extra: str, vocabulary_of: Callable[[Any], int]) -> Act
     ``verify`` is told of the model.
     """
 
-    def patch(module: ModuleType) -> None:
-        require_attributes(module, ("SamplingParams",))
-        parameters = module.SamplingParams
-        require_attributes(parameters, ("verify",))
-        verify = parameters.verify
-        # Of another ValueError, vLLM's server answers 400, too, but hangs up.
-        refusal = vars(module).get("VLLMValidationError", ValueError)
+    def check(parameters: Any, model: Any) -> None:
+        given = (getattr(parameters, extra) or {}).get(GIVEN_OUTPUT, ())
+        given_token_ids(given, vocabulary_of(model))
 
-        @wraps(verify)
-        def verify_all(self: Any, model: Any, *arguments: Any, **options: Any) -> Any:
-            given = (getattr(self, extra) or {}).get(GIVEN_OUTPUT, ())
-            try:
-                given_token_ids(given, vocabulary_of(model))
-            except ValueError as error:
-                raise refusal(str(error)) from None
-            return verify(self, model, *arguments, **options)
-
-        parameters.verify = verify_all
-
-    return patch
+    return verified_by(check)

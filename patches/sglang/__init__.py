@@ -60,6 +60,7 @@ from warpserve.patches.http_server import look_each_second
 from warpserve.patches.imported import after_import, after_import_moved
 from warpserve.patches.lone_groups import without_transport
 from warpserve.patches.recording import RECORDING
+from warpserve.patches.sampling_parameters import verified_by
 from warpserve.patches.sglang.arrivals import settle_arrivals
 from warpserve.patches.sglang.bookkeeping import (
     assign_with_torch,
@@ -140,7 +141,7 @@ def _install_virtual() -> None:
     after_import(f"{_OF_RANKS}.custom_all_reduce_v2", share_nothing)
     after_import("sglang.srt.server_args", load_configurations)
     after_import("sglang.srt.sampling.sampling_params", refuse_wrong_outputs("custom_params", int))
-    after_import("sglang.srt.sampling.sampling_params", refuse_beams)
+    after_import("sglang.srt.sampling.sampling_params", verified_by(refuse_beams))
     after_import("sglang.srt.lora.lora", load_adapters)
     after_import_moved(
         "sglang.kernels.jit.utils.compile.loader", "sglang.jit_kernel.utils", build_nothing

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from functools import wraps
-from types import ModuleType
 from typing import Any
 
 from warpserve.patches.sglang.speculation import ALGORITHMS
-from warpserve.patches.versions import require_attributes
 
 STORAGE_TIERS = ("file", "sim")
 """Of HiCache."""
@@ -29,23 +26,12 @@ def require_supported(arguments: Any, model: Any) -> None:
         raise NotImplementedError("warpserve cannot run SGLang with " + "; nor with ".join(found))
 
 
-def refuse_beams(module: ModuleType) -> None:
-    """Requests that ask for beam search: beams are chosen by logits, which nobody computes.
-
-    ``module``: sglang.srt.sampling.sampling_params. Raises RuntimeError where it lacks a symbol.
+def refuse_beams(parameters: Any, _model: object) -> None:
+    """``parameters``: SamplingParams. Raises ValueError for beam search: beams are chosen by
+    logits, which nobody computes.
     """
-    require_attributes(module, ("SamplingParams",))
-    parameters = module.SamplingParams
-    require_attributes(parameters, ("verify",))
-    verify = parameters.verify
-
-    @wraps(verify)
-    def verify_no_beams(self: Any, *arguments: Any, **options: Any) -> Any:
-        if (getattr(self, "beam_width", None) or 1) > 1:
-            raise ValueError("warpserve cannot run beam search: leave beam_width out")
-        return verify(self, *arguments, **options)
-
-    parameters.verify = verify_no_beams
+    if (getattr(parameters, "beam_width", None) or 1) > 1:
+        raise ValueError("warpserve cannot run beam search: leave beam_width out")
 
 
 def _has_data_parallel_attention(arguments: Any) -> bool:
