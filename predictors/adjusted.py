@@ -52,9 +52,11 @@ class Adjusted(Outer):
         if self._scale != 1:
             change_ns = total_ns * (self._scale - 1)
             rows.append(OperatorTime("scale", change_ns, f"{self._scale:g}, as stated"))
-        if more_ns := self._more_of_prefills_ns(batch, self._inner.predict(batch)):
-            source = f"{self._prefill_scale:g} instead, of what prefills add"
-            rows.append(OperatorTime("prefill scale", more_ns, source))
+        if self._prefill_scale is not None:
+            more_ns = self._more_of_prefills_ns(batch, self._inner.predict(batch))
+            if more_ns:
+                source = f"{self._prefill_scale:g} instead, of what prefills add"
+                rows.append(OperatorTime("prefill scale", more_ns, source))
         if self._host_ns:
             rows.append(OperatorTime("host", self._host_ns, "as stated"))
         return rows

@@ -68,6 +68,11 @@ class Launch(IntEnum):
     EAGER = 2
     """One by one from Python."""
 
+    @classmethod
+    def of(cls, *, is_eager: bool) -> Launch:
+        """Of what is known to be eager, or not to be."""
+        return cls.EAGER if is_eager else cls.GRAPH
+
 
 class Batch(NamedTuple):
     """All requests of a step, in the engine's order."""

@@ -14,7 +14,7 @@ def decodes_alone(batch: Batch) -> Batch | None:
         return batch
     if not decodes:
         return None
-    launch = Launch.EAGER if batch.is_eager else Launch.GRAPH
+    launch = Launch.of(is_eager=batch.is_eager)
     padded = padded_for(launch, sum([request.new_tokens for request in decodes]))
     shared = batch.shared_tokens
     return Batch(

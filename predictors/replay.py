@@ -48,7 +48,7 @@ class Replay:
         self._exact = _medians(recorded)
         by_kind: dict[_Kind, list[tuple[Batch, Prediction]]] = defaultdict(list)
         for (tokens, requests, *_, is_eager), step in self._exact.items():
-            batch = Batch(requests, tokens, launch=Launch.EAGER if is_eager else Launch.GRAPH)
+            batch = Batch(requests, tokens, launch=Launch.of(is_eager=is_eager))
             by_kind[_kind(batch)].append((batch, step))
         self._nearest = {kind: _Nearest(batches) for kind, batches in by_kind.items()}
         self._outside = f"not among the {len(self._exact):,} batches that were recorded"
@@ -236,7 +236,7 @@ def _step(fields: dict[str, Any], worker: Worker | None) -> RecordedStep:
         _count(fields["padded_tokens"]),
         _count(fields.get("loras", 0)),
         Sampling.labelled(fields.get("sampling", Sampling.GREEDY.label)),
-        Launch.EAGER if fields.get("eager", False) else Launch.GRAPH,
+        Launch.of(is_eager=fields.get("eager", False)),
         None if shared_tokens is None else _count(shared_tokens),
     )
     provenance = Provenance(fields["provenance"])

@@ -134,7 +134,7 @@ def predict(
         if not requests:
             raise PredictorError("which batch? Say --decode 32x1024, --prefill 1x512 or --batch")
         tokens = sum(request.new_tokens for request in requests)
-        launch = Launch.EAGER if eager else Launch.GRAPH
+        launch = Launch.of(is_eager=eager)
         step = Batch(
             tuple(requests),
             padded_for(launch, tokens) if padded is None else padded,

@@ -15,7 +15,7 @@ def described(batch: Any, requests: tuple[RequestStep, ...], padded: Padded) -> 
         padded.tokens,
         loras_of(batch),
         sampling_of(batch),
-        Launch.GRAPH if padded.is_graph else Launch.EAGER,
+        Launch.of(is_eager=not padded.is_graph),
         None if padded.is_graph else shared_tokens_of(batch),
     )
 

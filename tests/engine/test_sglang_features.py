@@ -426,7 +426,7 @@ def test_tokens_are_sent_to_their_experts(
         ((new, cached, is_prefill),) = step["requests"]
         sampling = Sampling.labelled(step.get("sampling", "greedy"))
         request = RequestStep(new, cached, is_prefill)
-        launch = Launch.EAGER if step.get("eager") else Launch.GRAPH
+        launch = Launch.of(is_eager=step.get("eager", False))
         shared_tokens = step.get("shared_tokens")
         assert (shared_tokens is None) == (replicas == 1 or launch is Launch.GRAPH)
         batch = Batch((request,), step["padded_tokens"], 0, sampling, launch, shared_tokens)
